@@ -1,0 +1,47 @@
+"""The `tbh` command: a table of sub-commands, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+from tbh_action import __version__
+
+# name → one line of help; the command itself is `<name>_command` in tbh_action/commands/<name>.py.
+# The help stands here so that `tbh --help` imports no command module.
+COMMANDS: Final[dict[str, str]] = {
+    "run": "Start a server, run the benchmark, repair what infrastructure broke, report.",
+    "resume": "Continue a run, or a job directory that stock Harbor made.",
+    "score": "Count a job or run directory: each task once.",
+    "comment": "Create or update the pull request comment.",
+    "cleanup": "Cancel what earlier runs left running.",
+    "demo": "The whole main job in about a minute against a loopback Hub.",
+    "recipes": "List the model and benchmark recipes.",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is used, not when help is shown."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module_name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"tbh_action.commands.{module_name}")
+        command: click.Command = getattr(module, f"{module_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tbh")
+def main() -> None:
+    """How good is this model at real work in a terminal? One number that can be trusted."""
