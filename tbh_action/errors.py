@@ -22,23 +22,23 @@ class TbhError(click.ClickException):
     exit_code = EXIT_USAGE
 
 
-class UsageProblem(TbhError):
+class SpecError(TbhError):
     """Wrong arguments, spec, recipe or input file."""
 
 
-class NotStarted(TbhError):
+class NotStartedError(TbhError):
     """Preflight or the server failed: nothing was measured."""
 
     exit_code = EXIT_NOT_STARTED
 
 
-class Incomplete(TbhError):
+class IncompleteError(TbhError):
     """The run ended without a whole answer; what was earned is on disk."""
 
     exit_code = EXIT_INCOMPLETE
 
 
-class GateFailed(TbhError):
+class GateFailedError(TbhError):
     """The answer is whole and it is bad news."""
 
     exit_code = EXIT_GATE_FAILED
