@@ -1,0 +1,153 @@
+"""From recipes and options to one spec: later layers win, and nothing is guessed silently."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tbh_action import recipes
+from tbh_action.errors import SpecError
+from tbh_action.spec import DEFAULT_BENCHMARK, RunSpec, validate_spec
+
+_MODEL_KEYS = ("context_length", "max_output_tokens", "revision")
+_SHARED_KEYS = (
+    "agent",
+    "environment",
+    "agent_timeout_multiplier",
+    "n_attempts",
+    "n_concurrent",
+    "min_concurrent",
+    "max_passes",
+    "max_call",
+)
+
+
+def resolve(options: dict[str, Any]) -> RunSpec:
+    """The spec that `options` ask for.
+
+    `options` is flat, keyed like the flags (`n_concurrent`, `include_task`, …); None and empty
+    tuples mean "not given". `ak` and `ek` are sequences of `KEY=VALUE`.
+
+    Raises:
+        SpecError: unknown recipe, contradictory or missing options, a value out of range.
+    """
+    given = {key: value for key, value in options.items() if value not in (None, ())}
+    model_recipe = _model_recipe(given)
+    benchmark_recipe, benchmark = _benchmark(given)
+    document: dict[str, Any] = {}
+    for layer in (benchmark_recipe, model_recipe, given):
+        for key in _SHARED_KEYS:
+            if key in layer:
+                document[key] = _merged(document.get(key), layer[key])
+    document["benchmark"] = benchmark
+    document["model"] = _model(given, model_recipe)
+    document |= _serving(given, model_recipe)
+    agent = document.setdefault("agent", {})
+    if "max_agent_time" in given:
+        agent["max_time"] = given["max_agent_time"]
+    agent["kwargs"] = agent.get("kwargs", {}) | _pairs("--ak", given.get("ak", ()))
+    environment = document.setdefault("environment", {})
+    environment["kwargs"] = environment.get("kwargs", {}) | _pairs("--ek", given.get("ek", ()))
+    if "namespace" in given:
+        document["namespace"] = given["namespace"]
+    return validate_spec(document)
+
+
+def _model_recipe(given: dict[str, Any]) -> dict[str, Any]:
+    name = given.get("recipe")
+    if name is None and "model" in given and "endpoint" not in given:
+        name = recipes.for_model(given["model"])
+        if name is None:
+            raise SpecError(
+                f"There is no recipe that serves {given['model']}. Use --endpoint URL for a "
+                "server that runs already, or --recipe FILE.toml with a recipe of your own "
+                "(`tbh recipe new` proposes one)."
+            )
+    return recipes.load("models", name) if name else {}
+
+
+def _benchmark(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    sources: dict[str, Any] = {
+        key: given[key] for key in ("repo", "path", "dataset") if key in given
+    }
+    name = given.get("benchmark")
+    if name is None and not sources:
+        name = DEFAULT_BENCHMARK
+    recipe = recipes.load("benchmarks", name) if name else {}
+    benchmark: dict[str, Any] = {
+        key: recipe[key]
+        for key in (
+            "repo",
+            "path",
+            "dataset",
+            "revision",
+            "include_task",
+            "exclude_task",
+            "n_tasks",
+        )
+        if key in recipe
+    }
+    if sources:
+        for key in ("repo", "path", "dataset"):
+            benchmark.pop(key, None)
+        benchmark |= sources
+    for key in ("include_task", "exclude_task", "n_tasks"):
+        if key in given:
+            benchmark[key] = given[key]
+    if "benchmark_revision" in given:
+        benchmark["revision"] = given["benchmark_revision"]
+    if "path" in benchmark:
+        benchmark["path"] = str(Path(benchmark["path"]).expanduser().resolve())
+    source = str(next(iter(sources.values()), name))
+    benchmark["name"] = name if name and not sources else Path(source.rstrip("/")).name
+    return recipe, benchmark
+
+
+def _model(given: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    name = given.get("model", recipe.get("model"))
+    if name is None:
+        raise SpecError("Which model? Give --recipe NAME, or --model ORG/NAME with --endpoint URL.")
+    return {"name": name} | {
+        key: layer[key] for layer in (recipe, given) for key in _MODEL_KEYS if key in layer
+    }
+
+
+def _serving(given: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    if "endpoint" in given:
+        return {"endpoint": given["endpoint"]}
+    server = dict(recipe.get("server", {}))
+    if not server:
+        raise SpecError("No server: give --recipe NAME (see `tbh recipes`) or --endpoint URL.")
+    for option, key in (
+        ("flavor", "flavor"),
+        ("server_timeout", "timeout"),
+        ("schedule_timeout", "schedule_timeout"),
+        ("load_timeout", "load_timeout"),
+        ("replicas", "replicas"),
+    ):
+        if option in given:
+            server[key] = given[option]
+    if given.get("mount_model"):
+        server["mount_model"] = True
+    return {"server": server}
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: _merged(old.get(key), value) for key, value in new.items()}
+    return new
+
+
+def _pairs(flag: str, items: tuple[str, ...]) -> dict[str, Any]:
+    """`KEY=VALUE` pairs; a value that is JSON (a number, true, a list) is taken as JSON."""
+    pairs: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip():
+            raise SpecError(f"{flag} takes KEY=VALUE, not {item!r}.")
+        try:
+            pairs[key.strip()] = json.loads(text)
+        except json.JSONDecodeError:
+            pairs[key.strip()] = text
+    return pairs
