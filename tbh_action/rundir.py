@@ -109,7 +109,7 @@ def utc_now() -> str:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replaces `path` as a whole: a reader or a crash sees the old or the new text, never a part."""
+    """Replaces `path` as a whole: a reader sees the old text or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
     try:
@@ -167,7 +167,8 @@ def locked(run_dir: RunDir) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise NotStartedError(
-                f"The run {run_dir.root} is in use by {holder}; wait for it, or give another --name."
+                f"The run {run_dir.root} is in use by {holder}; "
+                "wait for it, or give another --name."
             ) from error
         file.seek(0)
         file.truncate()

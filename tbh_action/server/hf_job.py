@@ -1,0 +1,262 @@
+"""Hugging Face Jobs, as far as a run needs them: one thin edge around the real client.
+
+Every call here may start or stop something paid. Creating a job is not idempotent, and an error
+may hide a job that was created all the same: each creation carries a nonce label, and a failed one
+is looked up by it before it is repeated.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tbh_action.errors import NotStartedError
+from tbh_action.labels import (
+    MODEL_LABEL,
+    NONCE_LABEL,
+    PROJECT,
+    PROJECT_LABEL,
+    RUN_LABEL,
+    label_value,
+)
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, JobInfo
+
+    from tbh_action.spec import RunSpec
+
+ENDED_STAGES: Final = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
+_CREATE_TRIES: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaidJob:
+    """One paid job of a run as last seen. `url` is its exposed address, `seconds` its running time.
+
+    Written to `state.json` before the creation call (with an empty id), so that a crash between
+    the call and its answer leaves the nonce to look for.
+    """
+
+    kind: str
+    nonce: str
+    flavor: str
+    job_id: str = ""
+    namespace: str | None = None
+    url: str | None = None
+    stage: str = "SCHEDULING"
+    message: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    timeout: float | None = None
+    seconds: float = 0.0
+    trial: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.stage in ENDED_STAGES
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def hub_api(token: str | None = None) -> HfApi:
+    """The real client. It reads HF_ENDPOINT itself."""
+    from huggingface_hub import HfApi
+
+    return HfApi(token=token)
+
+
+def new_server(spec: RunSpec) -> PaidJob:
+    """The record of a server job that is about to be created."""
+    assert spec.server is not None
+    return PaidJob(
+        kind="server",
+        nonce=secrets.token_hex(8),
+        flavor=spec.server.flavor,
+        namespace=spec.namespace,
+        timeout=spec.server.timeout,
+    )
+
+
+def creation_arguments(spec: RunSpec, job: PaidJob, run_id: str) -> dict[str, Any]:
+    """Exactly what `HfApi.run_job` is called with, without the secret's value."""
+    server = spec.server
+    assert server is not None
+    arguments: dict[str, Any] = {
+        "image": server.image,
+        "command": list(server.command),
+        "env": dict(server.env),
+        "flavor": server.flavor,
+        "timeout": int(server.timeout),
+        "labels": {
+            PROJECT_LABEL: PROJECT,
+            RUN_LABEL: label_value(run_id),
+            MODEL_LABEL: label_value(spec.model.name),
+            NONCE_LABEL: job.nonce,
+        },
+        "expose": [server.port],
+        "namespace": spec.namespace,
+    }
+    if server.mount_model:
+        from huggingface_hub import Volume
+
+        arguments["volumes"] = [
+            Volume(
+                type="model",
+                source=spec.model.name,
+                mount_path=f"/models/{spec.model.name}",
+                revision=spec.model.revision,
+                read_only=True,
+            )
+        ]
+    return arguments
+
+
+def create_server(
+    api: HfApi,
+    spec: RunSpec,
+    job: PaidJob,
+    run_id: str,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> PaidJob:
+    """Creates the job that `job` announces, once, whatever the Hub answers.
+
+    Raises:
+        NotStartedError: the Hub refused (401, 402, 403, 404, 422) or kept failing.
+    """
+    from huggingface_hub.errors import HfHubHTTPError
+
+    arguments = creation_arguments(spec, job, run_id)
+    last = ""
+    for attempt in range(_CREATE_TRIES):
+        try:
+            info = api.run_job(**arguments, secrets={"HF_TOKEN": api.token or _token()})
+            return seen(job, info)
+        except HfHubHTTPError as error:
+            status = error.response.status_code if error.response is not None else 0
+            last = explain(error)
+            if status in (400, 401, 402, 403, 404, 422):
+                raise NotStartedError(f"The Hub refused to start the server job: {last}") from error
+        except OSError as error:
+            last = explain(error)
+        sleep(2.0 * (attempt + 1))
+        found = find_by_nonce(api, job)
+        if found is not None:
+            return found
+    raise NotStartedError(
+        f"The Hub did not start the server job in {_CREATE_TRIES} tries: {last}. "
+        "Try again later; nothing of this run is left running."
+    )
+
+
+def find_by_nonce(api: HfApi, job: PaidJob) -> PaidJob | None:
+    """The job that a creation call made although its answer was lost. None if there is none, or
+    if the Hub can't be asked."""
+    try:
+        for info in api.list_jobs(labels={NONCE_LABEL: job.nonce}, namespace=job.namespace):
+            return seen(job, info)
+    except OSError:
+        return None
+    return None
+
+
+def inspect(api: HfApi, job: PaidJob) -> PaidJob:
+    """The job as the Hub sees it now (raises the client's errors)."""
+    return seen(job, api.inspect_job(job_id=job.job_id, namespace=job.namespace))
+
+
+def cancel(api: HfApi, job: PaidJob) -> bool:
+    """One cancel call. True when the job is, or surely will be, no longer running."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if not job.job_id:
+        found = find_by_nonce(api, job)
+        if found is None:
+            return True
+        job = found
+    try:
+        api.cancel_job(job_id=job.job_id, namespace=job.namespace)
+    except HfHubHTTPError as error:
+        return error.response is not None and error.response.status_code == 404
+    except OSError:
+        return False
+    return True
+
+
+def jobs_of_run(api: HfApi, run_id: str, namespace: str | None) -> list[PaidJob]:
+    """Every job that carries the run's label: servers and sandboxes, ended ones included."""
+    jobs = []
+    for info in api.list_jobs(labels={RUN_LABEL: label_value(run_id)}, namespace=namespace):
+        jobs.append(from_info(info, namespace))
+    return jobs
+
+
+def from_info(info: JobInfo, namespace: str | None) -> PaidJob:
+    """A record of a job that was found on the Hub."""
+    labels = info.labels or {}
+    kind = "sandbox" if "hf-sandbox" in labels else "server"
+    blank = PaidJob(
+        kind=kind,
+        nonce=labels.get(NONCE_LABEL, ""),
+        flavor=str(info.flavor or "unknown"),
+        namespace=namespace or info.owner.name,
+        trial=labels.get("tbh-trial"),
+    )
+    return seen(blank, info)
+
+
+def seen(job: PaidJob, info: JobInfo) -> PaidJob:
+    """`job` with what the Hub's document says."""
+    urls = info.status.expose_urls or []
+    durations = info.durations
+    return replace(
+        job,
+        job_id=info.id,
+        namespace=job.namespace or info.owner.name,
+        url=urls[0] if urls else job.url,
+        stage=str(getattr(info.status.stage, "value", info.status.stage)),
+        message=info.status.message,
+        created_at=_iso(info.created_at) or job.created_at,
+        started_at=_iso(info.started_at) or job.started_at,
+        seconds=float((durations.running_secs if durations else None) or job.seconds),
+    )
+
+
+def last_logs(api: HfApi, job: PaidJob, lines: int = 40) -> list[str]:
+    """The last log lines, as far as the Hub gives them: logs are best effort."""
+    try:
+        found: Iterable[str] = api.fetch_job_logs(
+            job_id=job.job_id, namespace=job.namespace, tail=lines
+        )
+        return [str(line).rstrip("\n") for line in found][-lines:]
+    except Exception:  # noqa: BLE001 (the stream may end in any of several clients' errors)
+        return []
+
+
+def explain(error: BaseException) -> str:
+    """One line of what a client's error says, with the status where there is one."""
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    message = getattr(error, "server_message", None) or str(error)
+    text = " ".join(str(message).split())[:300] or type(error).__name__
+    return f"{status}: {text}" if status and str(status) not in text else text
+
+
+def _iso(moment: datetime | None) -> str | None:
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _token() -> str:
+    from huggingface_hub import get_token
+
+    token = get_token()
+    if not token:
+        raise NotStartedError("No Hugging Face token: set HF_TOKEN, or run `hf auth login`.")
+    return token
