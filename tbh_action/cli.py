@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Final
 
 import click
@@ -43,5 +44,10 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tbh")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """How good is this model at real work in a terminal? One number that can be trusted."""
+    if Path("tbh.toml").exists():
+        from tbh_action.commands.run_options import config_defaults
+
+        ctx.default_map = dict.fromkeys(COMMANDS, config_defaults())

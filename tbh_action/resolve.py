@@ -11,6 +11,8 @@ from tbh_action.errors import SpecError
 from tbh_action.spec import DEFAULT_BENCHMARK, RunSpec, validate_spec
 
 _MODEL_KEYS = ("context_length", "max_output_tokens", "revision")
+# The flags say one word where the recipes have a table.
+_AS_TABLE = {"agent": ("agent", "name"), "env": ("environment", "type")}
 _SHARED_KEYS = (
     "agent",
     "environment",
@@ -33,6 +35,11 @@ def resolve(options: dict[str, Any]) -> RunSpec:
         SpecError: unknown recipe, contradictory or missing options, a value out of range.
     """
     given = {key: value for key, value in options.items() if value not in (None, ())}
+    for flag, (table, key) in _AS_TABLE.items():
+        if flag in given:
+            given[table] = {key: given.pop(flag)}
+    if "model_revision" in given:
+        given["revision"] = given.pop("model_revision")
     model_recipe = _model_recipe(given)
     benchmark_recipe, benchmark = _benchmark(given)
     document: dict[str, Any] = {}
