@@ -19,20 +19,22 @@ _ANSI: Final = re.compile(
     r"|\x1b[ -/]*[0-~]?"  # two characters, and whatever is cut off
     r"|\x9b[0-?]*[ -/]*[@-~]"  # CSI in eight bits
 )
-# Controls but tab and newline; zero-width space and no-break; marks, embeddings, overrides and
-# isolates of direction (they reorder what a reader sees); invisible operators; tags; specials.
+# Controls but tab and newline; soft hyphen, zero-width space and no-break; marks of direction;
+# invisible operators; tags; specials.
 _INVISIBLE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f"
+    "\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# Embeddings, overrides and isolates reorder what a reader sees; lone surrogates are no text. Both
+# leave a visible mark, so that two names that differ in nothing else still look different.
+_REPLACED: Final = re.compile("[\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NEWLINE: Final = re.compile(r"\r\n?|[\u2028\u2029\x85]")
 
 
 def clean(text: str) -> str:
     """`text` without terminal sequences and invisible characters; `\\n` and `\\t` stay."""
     text = _NEWLINE.sub("\n", _ANSI.sub("", text))
-    return _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", text))
+    return _REPLACED.sub("\ufffd", _INVISIBLE.sub("", text))
 
 
 def one_line(text: str) -> str:
@@ -121,7 +123,7 @@ def json_script(document: Any) -> str:
         ValueError: it holds NaN or an infinity.
     """
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = _SURROGATE.sub("\ufffd", text)
+    text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
