@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from tbh_action.state import PassRecord
 
-# A pass that was cut short may be continued as long as it gets somewhere; so often it may get nowhere.
+# A pass that was cut short is continued while it gets somewhere; so often it may get nowhere.
 FRUITLESS_CUTS: Final = 2
 
 
@@ -49,20 +49,22 @@ def next_step(
     """
     if stop is not None:
         return Step(kind="stop", reason=stop)
-    if not history:
-        if remaining.total == 0:
-            return Step(kind="stop", reason="no task is planned")
-        return Step(kind="run", reason=f"first pass over {_trials(remaining.total)}")
     if remaining.total == 0:
-        return Step(kind="stop", reason="nothing is left to repeat")
-    last = history[-1]
-    if last.cut_short:
+        return Step(kind="stop", reason="nothing is left to run")
+    if not history:
+        return Step(kind="run", reason=f"first pass over {_trials(remaining.total)}")
+    if history[-1].cut_short:
         return _after_cut(history, remaining)
-    whole = [record for record in history if not record.cut_short]
-    if len(whole) >= max_passes:
+    return _after_whole(history, remaining, max_passes)
+
+
+def _after_whole(history: Sequence[PassRecord], remaining: Remaining, max_passes: int) -> Step:
+    last = history[-1]
+    whole = sum(not record.cut_short for record in history)
+    if whole >= max_passes:
         return Step(
             kind="stop",
-            reason=f"{_trials(remaining.total)} left after {len(whole)} passes (--max-passes)",
+            reason=f"{_trials(remaining.total)} left after {whole} passes (--max-passes)",
         )
     if last.kind == "resume" and last.repaired == 0:
         return Step(

@@ -11,7 +11,7 @@ from tbh_action.durations import format_duration
 if TYPE_CHECKING:
     from tbh_action.harbor.tasks import TaskInfo
 
-# What a trial takes beside its agent, when nothing is known: sandbox, agent set-up, a short verifier.
+# What a trial takes beside its agent: sandbox, agent set-up, a short verifier.
 OVERHEAD: Final = 180.0
 # Harbor's own default for a task that gives no agent timeout is none at all; this stands in.
 UNKNOWN_AGENT_TIME: Final = 3600.0
