@@ -1,0 +1,493 @@
+"""Which failure is whose: the model's, the infrastructure's, the set-up's.
+
+Harbor records exceptions by the name of their type, so names are all there is: no subclass is
+known to be one. The type gives the first answer; a status in the message, the phase in which it
+happened and what the server was doing at that time can correct it, always away from the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final, Literal
+
+from tbh_action.harbor.trial import Trial, TrialError
+
+type FailureClass = Literal[
+    "none",
+    "timeout",
+    "agent",
+    "infrastructure",
+    "setup",
+    "verifier",
+    "interrupted",
+    "unclassified",
+    "unreadable",
+    "missing",
+]
+
+AGENT_TIMEOUT: Final = "AgentTimeoutError"
+# A timeout during which the server was away for more than this share of the agent's time says
+# nothing about the model.
+OUTAGE_SHARE: Final = 0.1
+
+AGENT_TYPES: Final = frozenset(
+    {
+        "AgentSafetyRefusalError",
+        "ContentFilterFinishReasonError",
+        "ContentPolicyViolationError",
+        "ContextLengthExceededError",
+        "ContextWindowExceededError",
+        "LengthFinishReasonError",
+        "NonZeroAgentExitCodeError",
+        "OutputLengthExceededError",
+        "OutputTokenExceededError",
+    }
+)
+# The sandbox (Harbor, huggingface_hub) or the way to it or to the server (httpx, httpcore, Python).
+BROKEN_TYPES: Final = frozenset(
+    {
+        "AddTestsDirError",
+        "AgentSetupTimeoutError",
+        "DownloadVerifierDirError",
+        "EnvironmentStartTimeoutError",
+        "GKEExecStreamClosedError",
+        "GKEPodNotFoundError",
+        "HealthcheckError",
+        "MemoryLimitExceededError",
+        "RuntimeRequestError",
+        "SSHAccessError",
+        "SandboxBuildFailedError",
+        "SandboxCommandError",
+        "SandboxError",
+        "SandboxLikelyOutOfMemoryError",
+        "BrokenPipeError",
+        "CloseError",
+        "ConnectError",
+        "ConnectTimeout",
+        "ConnectionAbortedError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "NetworkConnectionError",
+        "NetworkError",
+        "PoolTimeout",
+        "ProxyError",
+        "ReadError",
+        "ReadTimeout",
+        "RemoteProtocolError",
+        "TimeoutError",
+        "TimeoutException",
+        "WriteError",
+        "WriteTimeout",
+        "gaierror",
+    }
+)
+# The model's server did not answer (litellm, openai, Harbor's installed agents).
+SERVER_TYPES: Final = frozenset(
+    {
+        "APIConnectionError",
+        "APIError",
+        "APITimeoutError",
+        "ApiConnectionClosedError",
+        "ApiConnectionError",
+        "ApiError",
+        "ApiInternalServerError",
+        "ApiOverloadedError",
+        "ApiRateLimitError",
+        "ApiResponseStalledError",
+        "ApiUsageLimitError",
+        "BadGatewayError",
+        "InternalServerError",
+        "MidStreamFallbackError",
+        "RateLimitError",
+        "ServiceUnavailableError",
+        "Timeout",
+        "UnknownApiError",
+    }
+)
+INFRASTRUCTURE_TYPES: Final = BROKEN_TYPES | SERVER_TYPES
+VERIFIER_TYPES: Final = frozenset(
+    {
+        "RewardFileEmptyError",
+        "RewardFileNotFoundError",
+        "VerifierOutputParseError",
+        "VerifierTimeoutError",
+    }
+)
+INTERRUPTED_TYPES: Final = frozenset({"CancelledError"})
+
+# What is wrong, in words that end "the run was set up wrong: …".
+_AUTHENTICATION: Final = "a token or key was refused"
+_PAYMENT: Final = "no credit, or a budget is used up"
+_PERMISSION: Final = "a permission is missing"
+_MODEL: Final = "the server does not know the model"
+_REQUEST: Final = "the server refuses the request (chat template or parameters)"
+_HUB: Final = "the Hub refuses the request"
+_INSTALLATION: Final = "a package or a credential is missing on this machine"
+_TASK: Final = "the task or the environment's settings are not usable"
+
+SETUP_TYPES: Final[dict[str, str]] = {
+    "AgentAuthenticationError": _AUTHENTICATION,
+    "AuthenticationError": _AUTHENTICATION,
+    "CallerCredentialAuthenticationError": _AUTHENTICATION,
+    "OAuthError": _AUTHENTICATION,
+    "OIDCError": _AUTHENTICATION,
+    "BudgetExceededError": _PAYMENT,
+    "PaymentRequiredError": _PAYMENT,
+    "GatedRepoError": _PERMISSION,
+    "PermissionDeniedError": _PERMISSION,
+    "ApiProviderResourceNotFoundError": _MODEL,
+    "ModelNotFoundError": _MODEL,
+    "NotFoundError": _MODEL,
+    "APIResponseValidationError": _REQUEST,
+    "BadRequestError": _REQUEST,
+    "EndpointNotSupportedByModelError": _REQUEST,
+    "InvalidRequestError": _REQUEST,
+    "LiteLLMUnknownProvider": _REQUEST,
+    "UnprocessableEntityError": _REQUEST,
+    "UnsupportedEndpointError": _REQUEST,
+    "UnsupportedModelParametersError": _REQUEST,
+    "UnsupportedParamsError": _REQUEST,
+    "DisabledRepoError": _HUB,
+    "RepositoryNotFoundError": _HUB,
+    "RevisionNotFoundError": _HUB,
+    "DspyImportError": _INSTALLATION,
+    "LocalTokenNotFoundError": _INSTALLATION,
+    "MissingExtraError": _INSTALLATION,
+    "RegradeError": _TASK,
+    "ServiceOperationsUnsupportedError": _TASK,
+    "VercelScopeError": _PERMISSION,
+}
+# These say only that an HTTP call failed; its status decides.
+STATUS_TYPES: Final = frozenset(
+    {"APIStatusError", "HTTPStatusError", "HfHubHTTPError", "JobNotFoundError"}
+)
+_STATUS_SETUP: Final[dict[int, str]] = {
+    401: _AUTHENTICATION,
+    402: _PAYMENT,
+    403: _PERMISSION,
+}
+# Before the agent starts these are what code raises at settings that it cannot use; everything
+# else that is unknown there is an environment or an agent that could not be set up.
+_UNUSABLE_TYPES: Final = frozenset(
+    {
+        "AttributeError",
+        "FileNotFoundError",
+        "ImportError",
+        "KeyError",
+        "ModuleNotFoundError",
+        "NotImplementedError",
+        "TypeError",
+        "ValidationError",
+        "ValueError",
+    }
+)
+
+# By hand: `harbor job resume --filter-error-type …` for the same meaning of "repeat". The seed's
+# list, and what Harbor removes by itself when no filter is given.
+SEED_FILTER_TYPES: Final = (
+    "SandboxError",
+    "InternalServerError",
+    "ReadTimeout",
+    "ReadError",
+    "ConnectTimeout",
+    "RemoteProtocolError",
+)
+
+_NAMED_STATUS: Final = re.compile(r"\b(?:error|code|status)\b\W{0,4}([1-5]\d\d)\b", re.IGNORECASE)
+_BARE_STATUS: Final = re.compile(r"(?<![\w/.:-])([45]\d\d) (?=[A-Za-z])")
+_KNOWN_STATUSES: Final = frozenset(status.value for status in HTTPStatus)
+_TOO_LONG: Final = re.compile(
+    r"context[_ ](?:length|window)|longer than the model|maximum (?:model|input|sequence) len"
+    r"|exceeds? the (?:model|maximum)",
+    re.IGNORECASE,
+)
+_NO_SPACE: Final = "no space left on device"
+_NO_TOKEN: Final = "token is required"  # noqa: S105 (a message, not a token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A time in which the run's server could not answer, as gateway and supervisor saw it."""
+
+    start: datetime
+    end: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatPolicy:
+    """What else may be repeated, beyond infrastructure and interruptions."""
+
+    verifier: bool = False
+    unclassified: bool = False
+
+
+DEFAULT_REPEAT: Final = RepeatPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What one trial's evidence says. `cause` groups set-up failures; `reason` is for people."""
+
+    failure_class: FailureClass
+    scored: bool
+    retryable: bool
+    reason: str
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    failure_class: FailureClass
+    reason: str
+    cause: str | None = None
+
+
+# When a trial and its steps carry several exceptions, the first of these classes counts.
+_GRAVITY: Final[tuple[FailureClass, ...]] = (
+    "interrupted",
+    "setup",
+    "infrastructure",
+    "unclassified",
+    "verifier",
+    "agent",
+    "timeout",
+)
+
+
+def judge(
+    trial: Trial,
+    *,
+    outages: Sequence[Interval] = (),
+    repeat: RepeatPolicy = DEFAULT_REPEAT,
+    share: float = OUTAGE_SHARE,
+) -> Judgement:
+    """Whose failure this trial is, whether it is scored, and whether it may run again.
+
+    Args:
+        trial: the trial as its directory tells it.
+        outages: times in which the server could not answer.
+        repeat: which classes may be repeated beyond infrastructure and interruptions.
+        share: of the agent's time (0..1); a timeout with more of it lost is infrastructure.
+    """
+    if trial.unreadable is not None:
+        # Harbor runs the task of an unreadable result again; one of another version would be
+        # unreadable again.
+        again = trial.schema_version == 1
+        return _unscored(_Finding("unreadable", trial.unreadable), retryable=again)
+    if trial.unfinished:
+        return _unscored(_Finding("interrupted", "the trial left no result"), retryable=True)
+    if not trial.errors:
+        return _without_error(trial, repeat)
+    findings = [_finding(error, trial, outages, share) for error in trial.errors]
+    worst = min(findings, key=lambda finding: _GRAVITY.index(finding.failure_class))
+    if worst.failure_class in ("timeout", "agent"):
+        return _own_end(trial, worst, repeat)
+    return _unscored(worst, retryable=_may_repeat(worst.failure_class, repeat))
+
+
+def _without_error(trial: Trial, repeat: RepeatPolicy) -> Judgement:
+    if trial.reward is not None:
+        return Judgement(failure_class="none", scored=True, retryable=False, reason="")
+    finding = _Finding("verifier", trial.reward_problem or "there is no reward")
+    return _unscored(finding, retryable=repeat.verifier)
+
+
+def _own_end(trial: Trial, finding: _Finding, repeat: RepeatPolicy) -> Judgement:
+    """The agent's own end: scored when the verifier gave a valid reward."""
+    if trial.reward is not None:
+        return Judgement(
+            failure_class=finding.failure_class,
+            scored=True,
+            retryable=False,
+            reason=f"scored after {_after(finding)}: {finding.reason}",
+            cause=finding.cause,
+        )
+    if trial.verified:
+        broken = _Finding("verifier", f"{finding.reason}; {trial.reward_problem}")
+        return _unscored(broken, retryable=repeat.verifier)
+    unverified = _Finding(finding.failure_class, f"{finding.reason}; {trial.reward_problem}")
+    return _unscored(unverified, retryable=False)
+
+
+def _after(finding: _Finding) -> str:
+    return "timeout" if finding.failure_class == "timeout" else "the agent's own end"
+
+
+def _unscored(finding: _Finding, *, retryable: bool) -> Judgement:
+    return Judgement(
+        failure_class=finding.failure_class,
+        scored=False,
+        retryable=retryable,
+        reason=finding.reason,
+        cause=finding.cause,
+    )
+
+
+def _may_repeat(failure_class: FailureClass, repeat: RepeatPolicy) -> bool:
+    if failure_class in ("infrastructure", "interrupted"):
+        return True
+    if failure_class == "verifier":
+        return repeat.verifier
+    return failure_class == "unclassified" and repeat.unclassified
+
+
+def _finding(  # noqa: PLR0911 (one return a class)
+    error: TrialError, trial: Trial, outages: Sequence[Interval], share: float
+) -> _Finding:
+    where = "" if error.where == "trial" else f" on {error.where}"
+    name = f"{error.type}{where}"
+    if error.type == AGENT_TIMEOUT:
+        return _timeout(trial, name, outages, share)
+    if error.type in INTERRUPTED_TYPES:
+        return _Finding("interrupted", f"{name}: the trial was interrupted")
+    if error.type in AGENT_TYPES:
+        return _Finding("agent", f"{name}: the agent's own end")
+    if error.type in VERIFIER_TYPES:
+        return _Finding("verifier", f"{name}: the verifier gave no usable reward")
+    if error.type in INFRASTRUCTURE_TYPES:
+        return _infrastructure(error, name)
+    if error.type in STATUS_TYPES:
+        return _by_status(error, name, agent_started=trial.agent_execution is not None)
+    if error.type in SETUP_TYPES:
+        return _setup(error, name, SETUP_TYPES[error.type], outages)
+    return _unknown(error, trial, name)
+
+
+def _infrastructure(error: TrialError, name: str) -> _Finding:
+    if error.type.startswith("Sandbox") and _NO_TOKEN in error.message.lower():
+        return _Finding("setup", f"{name}: {_AUTHENTICATION}", _AUTHENTICATION)
+    if error.type == "APIError" and (cause := _STATUS_SETUP.get(status_in(error.message) or 0)):
+        return _Finding("setup", f"{name}: {cause}", cause)
+    return _Finding("infrastructure", f"{name}: infrastructure, not the model")
+
+
+def _by_status(error: TrialError, name: str, *, agent_started: bool) -> _Finding:
+    status = status_in(error.message)
+    if status is None and error.type == "JobNotFoundError":
+        status = 404
+    if status is None:
+        return _Finding("unclassified", f"{name} without a status that is known")
+    shown = f"{name} (status {status})"
+    if status in (408, 425, 429) or status >= 500:
+        return _Finding("infrastructure", f"{shown}: infrastructure, not the model")
+    if status in _STATUS_SETUP:
+        cause = _STATUS_SETUP[status]
+        return _Finding("setup", f"{shown}: {cause}", cause)
+    if agent_started:
+        # The same calls worked minutes before, so what they ask for has gone away since.
+        return _Finding("infrastructure", f"{shown} after the agent had started: infrastructure")
+    return _Finding("setup", f"{shown}: {_HUB}", _HUB)
+
+
+def _setup(error: TrialError, name: str, cause: str, outages: Sequence[Interval]) -> _Finding:
+    if cause == _REQUEST and _TOO_LONG.search(error.message):
+        return _Finding("agent", f"{name}: the conversation outgrew the model's context")
+    if cause == _MODEL and (outage := _outage_at(error.occurred_at, outages)):
+        # A server that is gone is "not found" too.
+        return _Finding("infrastructure", f"{name} during an outage ({outage.reason})")
+    return _Finding("setup", f"{name}: {cause}", cause)
+
+
+def _unknown(error: TrialError, trial: Trial, name: str) -> _Finding:
+    if _NO_SPACE in error.message.lower() and error.type in ("OSError", "IOError"):
+        return _Finding("infrastructure", f"{name}: no space left on a disk")
+    if trial.agent_execution is None and trial.environment_setup is not None:
+        if error.type in _UNUSABLE_TYPES:
+            return _Finding("setup", f"{name} before the agent started: {_TASK}", _TASK)
+        return _Finding("infrastructure", f"{name} while the environment was set up")
+    return _Finding("unclassified", f"{name} is in no list: whose failure it is, is not known")
+
+
+def _timeout(trial: Trial, name: str, outages: Sequence[Interval], share: float) -> _Finding:
+    phase = trial.agent_execution
+    start = (phase and phase.started_at) or trial.started_at
+    end = (phase and phase.finished_at) or trial.finished_at
+    if outages and start is not None and end is not None and end > start:
+        lost, reasons = overlap(start, end, outages)
+        part = lost / (end - start).total_seconds()
+        if part > share:
+            return _Finding(
+                "infrastructure",
+                f"{name}, but the server was away for {lost:.0f} s of the agent's time "
+                f"({part:.0%}): {'; '.join(reasons)}",
+            )
+    return _Finding("timeout", f"{name}: the agent ran out of time")
+
+
+def overlap(
+    start: datetime, end: datetime, outages: Iterable[Interval]
+) -> tuple[float, tuple[str, ...]]:
+    """Seconds of [start, end] that lie in any outage (counted once), and the outages' reasons."""
+    hits = sorted(
+        (max(start, outage.start), min(end, outage.end), outage.reason)
+        for outage in outages
+        if outage.start < end and outage.end > start and outage.start < outage.end
+    )
+    seconds, covered = 0.0, start
+    for hit_start, hit_end, _ in hits:
+        if hit_end > covered:
+            seconds += (hit_end - max(hit_start, covered)).total_seconds()
+            covered = hit_end
+    return seconds, tuple(dict.fromkeys(reason for _, _, reason in hits))
+
+
+def _outage_at(instant: datetime | None, outages: Iterable[Interval]) -> Interval | None:
+    if instant is None:
+        return None
+    return next((outage for outage in outages if outage.start <= instant <= outage.end), None)
+
+
+def status_in(message: str) -> int | None:
+    """The HTTP status that an error's message names, else None."""
+    if found := _NAMED_STATUS.search(message):
+        return int(found.group(1))
+    for found in _BARE_STATUS.finditer(message):
+        status = int(found.group(1))
+        if status in _KNOWN_STATUSES:
+            return status
+    return None
+
+
+def error_policy_overrides() -> dict[str, dict[str, bool]]:
+    """Harbor's `override_error_policy` that makes its classes agree with ours.
+
+    By itself Harbor grades and scores every type that it does not know, a sandbox that broke under
+    the agent included. Work in a broken sandbox is not graded; that of an agent whose server went
+    away is, so that its reward can be shown, though it counts for nothing.
+    """
+    broken = {"should_grade": False, "has_valid_reward": False}
+    away = {"has_valid_reward": False}
+    setup = {"should_retry": False, "has_valid_reward": False}
+    overrides = (
+        dict.fromkeys(BROKEN_TYPES | STATUS_TYPES, broken)
+        | dict.fromkeys(SERVER_TYPES, away)
+        | dict.fromkeys(SETUP_TYPES, setup)
+    )
+    return {name: dict(overrides[name]) for name in sorted(overrides)}
+
+
+def setup_burst(judgements: Sequence[Judgement], limit: int = 3) -> str | None:
+    """Why the run must stop now, or None.
+
+    The latest `limit` trials (in the order of their ends) that say anything about the set-up all
+    failed for one cause. Infrastructure and interruptions say nothing; a task's own fault is no
+    burst, since the next task can be well.
+    """
+    telling = [
+        judgement
+        for judgement in judgements
+        if judgement.scored or judgement.failure_class in ("setup", "timeout", "agent", "verifier")
+    ]
+    latest = telling[-limit:]
+    causes = {judgement.cause for judgement in latest if judgement.failure_class == "setup"}
+    if len(latest) < limit or len(causes) != 1 or latest[0].cause not in causes:
+        return None
+    if any(judgement.failure_class != "setup" for judgement in latest) or causes == {_TASK}:
+        return None
+    return f"{limit} trials in a row failed for one cause, {causes.pop()}: {latest[-1].reason}"

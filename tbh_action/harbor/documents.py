@@ -1,0 +1,146 @@
+"""Reading JSON that somebody else wrote: bounded, never through a link, never a crash.
+
+Everything here was written by a harness, a model or a task, so every value is taken only when it
+has the type that it should have.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_COUNT: Final = 10**15
+
+
+class UnreadableError(Exception):
+    """The document cannot be used; the message says why in words that end a sentence."""
+
+
+class AbsentError(UnreadableError):
+    """There is no such file."""
+
+
+def read_bytes(path: Path | str, limit: int = MAX_RESULT_BYTES) -> bytes:
+    """The content of a regular file of at most `limit` bytes; links are not followed.
+
+    Raises:
+        AbsentError: there is no file.
+        UnreadableError: a link, a device, too large, or an error of the system.
+    """
+    name = os.path.basename(path)  # noqa: PTH119 (on the hot path of 10,000 files)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise AbsentError(f"{name} is missing") from error
+    except OSError as error:
+        if os.path.islink(path):  # noqa: PTH114
+            raise UnreadableError(f"{name} is a symbolic link, which is not followed") from error
+        raise UnreadableError(f"{name} cannot be opened ({error.strerror})") from error
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError(f"{name} is no regular file")
+        if status.st_size > limit:
+            raise UnreadableError(f"{name} is larger than {limit:,} bytes ({status.st_size:,})")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(limit)
+    except OSError as error:
+        raise UnreadableError(f"{name} cannot be read ({error.strerror})") from error
+    finally:
+        os.close(handle)
+
+
+def parse_object(data: bytes, name: str) -> dict[str, Any]:
+    """The JSON object in `data` (a byte order mark is allowed).
+
+    Raises:
+        UnreadableError: not UTF-8, not JSON, or not an object.
+    """
+    if not data.strip():
+        raise UnreadableError(f"{name} is empty")
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{name} is not UTF-8 (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        raise UnreadableError(f"{name} is no JSON ({error.msg}, character {error.pos})") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"{name} is no JSON that can be read ({error})") from error
+    if not isinstance(document, dict):
+        raise UnreadableError(f"{name} holds no JSON object")
+    return document
+
+
+def read_object(path: Path | str, limit: int = MAX_RESULT_BYTES) -> dict[str, Any]:
+    """`parse_object` of the file at `path`."""
+    return parse_object(read_bytes(path, limit), os.path.basename(path))  # noqa: PTH119
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """`value` when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def clean(value: str) -> str:
+    """`value` as text that every encoder takes: lone surrogates become visible escapes."""
+    if value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text(value: Any, limit: int) -> str | None:
+    """`value` when it is text, cleaned and cut to `limit` characters, else None."""
+    if not isinstance(value, str):
+        return None
+    if len(value) <= limit:
+        return clean(value)
+    return f"{clean(value[:limit])}… ({len(value) - limit:,} more characters)"
+
+
+def instant(value: Any) -> datetime | None:
+    """`value` as an instant in UTC; text without a zone means UTC; None when it is no time."""
+    if not isinstance(value, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(value)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def iso(value: datetime | None) -> str | None:
+    """An instant as every file of ours writes it: ISO 8601, UTC, `Z`."""
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def count(value: Any) -> int | None:
+    """`value` when it is a whole, believable, non-negative number, else None."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
+        return value
+    return None
+
+
+def amount(value: Any) -> float | None:
+    """`value` when it is a finite, non-negative number (money), else None."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value <= MAX_COUNT:  # NaN compares as false
+            return None
+        return float(value)
+    return None
+
+
+def finite(value: Any) -> float | None:
+    """`value` as a finite float when it is a number (a boolean is none), else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
