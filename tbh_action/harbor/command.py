@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,10 +34,18 @@ def uses_gateway(agent: str) -> bool:
 
 
 def job_config(
-    spec: RunSpec, run_dir: RunDir, *, commit: str | None, model_info: dict[str, Any] | None
+    spec: RunSpec,
+    run_dir: RunDir,
+    *,
+    commit: str | None = None,
+    model_info: dict[str, Any] | None = None,
+    only: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The JobConfig for `harbor run -c`. It is frozen by the first pass: Harbor refuses to resume
-    a job whose config changed, so nothing in it may depend on the server or the machine."""
+    a job whose config changed, so nothing in it may depend on the server or the machine.
+
+    `only` names the tasks of a shard; None means all that the benchmark's patterns choose.
+    """
     return {
         "job_name": run_dir.harbor_job.name,
         "jobs_dir": str(run_dir.harbor_job.parent),
@@ -48,7 +57,17 @@ def job_config(
         "override_error_policy": error_policy_overrides(),
         "environment": {"type": spec.environment.type, "kwargs": _environment_kwargs(spec)},
         "agents": [_agent(spec, model_info)],
-        "datasets": [_dataset(spec.benchmark, commit)],
+        "datasets": [_dataset(spec.benchmark, commit) | _only(spec.benchmark, only)],
+    }
+
+
+def _only(benchmark: BenchmarkSpec, names: Sequence[str] | None) -> dict[str, Any]:
+    if names is None:
+        return {}
+    qualified = benchmark.dataset is not None and "/" in benchmark.dataset
+    return {
+        "task_names": [name if qualified else name.rsplit("/", 1)[-1] for name in names],
+        "n_tasks": None,
     }
 
 
@@ -78,6 +97,9 @@ def _agent(spec: RunSpec, model_info: dict[str, Any] | None) -> dict[str, Any]:
         "model_name": f"openai/{spec.model.name}",
         "kwargs": kwargs,
     }
+    if not uses_gateway(spec.agent.name):
+        # Templates stay templates in every file; Harbor resolves them when it makes the agent.
+        agent["env"] = {name: f"${{{name}}}" for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY")}
     if spec.agent.max_time is not None:
         agent["max_timeout_sec"] = spec.agent.max_time
     return agent
@@ -139,7 +161,7 @@ def resume_argv(job_dir: Path) -> list[str]:
 
 
 def harbor_environment(
-    *, base_url: str, api_key: str, control_url: str, control_key: str, events: Path
+    *, base_url: str, api_key: str, control_url: str, control_key: str, run_id: str
 ) -> dict[str, str]:
     """The environment of Harbor's process: the caller's, and how to reach model and controller."""
     env = dict(os.environ)
@@ -148,7 +170,7 @@ def harbor_environment(
         "OPENAI_API_KEY": api_key,
         "TBH_CONTROL_URL": control_url,
         "TBH_CONTROL_KEY": control_key,
-        "TBH_EVENTS": str(events),
+        "TBH_RUN_ID": run_id,
         "PYTHONUNBUFFERED": "1",
         "NO_COLOR": "1",
     }

@@ -25,7 +25,7 @@ import httpx
 from harbor.models.job.plugin import BaseJobPlugin
 from harbor.trial.hooks import TrialEvent, TrialHookEvent
 
-from tbh_action.labels import RUN_LABEL, TRIAL_LABEL, label_value
+from tbh_action.labels import PROJECT, PROJECT_LABEL, RUN_LABEL, TRIAL_LABEL, label_value
 
 if TYPE_CHECKING:
     from harbor.job import Job
@@ -159,7 +159,11 @@ def _label_sandboxes(run: str, created: Any) -> None:
         @functools.wraps(original.create)
         def create(cls, *args: Any, **kwargs: Any) -> Any:
             trial = _trial.get()
-            labels = {RUN_LABEL: label_value(run), TRIAL_LABEL: label_value(trial)}
+            labels = {
+                PROJECT_LABEL: PROJECT,
+                RUN_LABEL: label_value(run),
+                TRIAL_LABEL: label_value(trial),
+            }
             kwargs["labels"] = {**(kwargs.get("labels") or {}), **labels}
             sandbox = original.create(*args, **kwargs)
             asyncio.run_coroutine_threadsafe(created(trial, str(sandbox.id)), loop).result(60)
