@@ -117,7 +117,7 @@ def projected(rate: Rates, *, seconds: Sequence[float], concurrency: int) -> flo
     if not seconds:
         return 0.0
     total = sum(seconds)
-    makespan = max(max(seconds), total / max(1, concurrency))
+    makespan = max(*seconds, total / max(1, concurrency))
     return (makespan * rate.servers + total * rate.sandbox) / 3600
 
 
