@@ -19,17 +19,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from tbh_action.schedule import Admission
+from tbh_action.watchdog import PHASE_AFTER, Phase
 
 # How long a request for admission is held open before the plugin must ask again.
 LONG_POLL: Final = 20.0
 _RECHECK: Final = 0.5
 
-_PHASES: Final = {
-    "environment-start": "environment",
-    "agent-start": "agent",
-    "agent-end": "agent-ended",
-    "verification-start": "verifier",
-}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -39,7 +34,7 @@ class LiveTrial:
 
     trial: str
     task: str
-    phase: str
+    phase: Phase
     since: float
     admitted_at: float | None = None
     agent_at: float | None = None
@@ -131,7 +126,7 @@ class Control:
         while True:
             admission = self._admit(task)
             if admission.go:
-                trial.phase, trial.held = "admitted", None
+                trial.phase, trial.held = PHASE_AFTER["start"], None
                 trial.since = trial.admitted_at = self.last_event = time.monotonic()
                 self._changed({"event": "admitted", "trial": name, "task": task})
                 return {"go": True}
@@ -155,8 +150,8 @@ class Control:
         name, event = str(body.get("trial")), str(body.get("event"))
         now = self.last_event = time.monotonic()
         trial = self.live.get(name)
-        if trial is not None and event in _PHASES:
-            trial.phase, trial.since = _PHASES[event], now
+        if trial is not None and event in PHASE_AFTER:
+            trial.phase, trial.since = PHASE_AFTER[event], now
             if event == "agent-start" and trial.agent_at is None:
                 trial.agent_at = now
         # The trial still counts as running while it is being recorded.

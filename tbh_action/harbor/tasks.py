@@ -50,18 +50,18 @@ class TaskList:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> TaskList:
-        known = {field.name for field in fields(TaskInfo)}
-        tasks = tuple(
-            TaskInfo(
-                **{
-                    key: tuple(value) if isinstance(value, list) else value
-                    for key, value in task.items()
-                    if key in known
-                }
-            )
-            for task in document["tasks"]
-        )
+        tasks = tuple(_task(task) for task in document["tasks"])
         return cls(tasks=tasks, left_out=tuple(document.get("left_out", ())))
+
+
+def _task(document: dict[str, Any]) -> TaskInfo:
+    known = {field.name for field in fields(TaskInfo)}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in document.items()
+        if key in known
+    }
+    return TaskInfo(**values)
 
 
 def resolve_tasks(config: Path, env: dict[str, str]) -> TaskList:
