@@ -144,6 +144,8 @@ def _task_problem(row: Any) -> str:
 def read_earlier(place: str) -> Earlier:
     """Every results document at `place`: a file, a directory or `hf://datasets/org/name`.
 
+    A directory that holds a results.json itself is one run's, and means that file.
+
     Raises:
         SpecError: no such place, or it is a file that is no results document.
         NotStartedError: the Hub can't be reached.
@@ -152,10 +154,12 @@ def read_earlier(place: str) -> Earlier:
         repo = place.removeprefix(HUB_PREFIX).strip("/")
         return _read_tree(_download(repo), source=f"{HUB_PREFIX}{repo}")
     path = Path(place).expanduser()
+    if (path / RESULTS).is_file():
+        path /= RESULTS
     if path.is_dir():
         return _read_tree(path, source=str(path))
     if not path.exists():
-        raise SpecError(f"There is no baseline at {place}; give a results.json or a directory.")
+        raise SpecError(f"There is nothing at {place}; give a results.json or a directory of runs.")
     run = EarlierRun(results=read_results(path), source=str(path))
     return Earlier(runs=(run,), single=True)
 
