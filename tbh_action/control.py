@@ -57,7 +57,7 @@ class Control:
         self._admit = admit
         self._changed = changed
         self.live: dict[str, LiveTrial] = {}
-        self.last_event = time.monotonic()
+        self.heard_at: float | None = None
         self._to_cancel: set[str] = set()
         self._wake = asyncio.Event()
 
@@ -100,13 +100,14 @@ class Control:
         """Forgets the trials of the last Harbor process."""
         self.live.clear()
         self._to_cancel.clear()
-        self.last_event = time.monotonic()
+        self.heard_at = None
 
     def _guarded(self, answer: Callable[[dict[str, Any]], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> JSONResponse:
             given = request.headers.get("authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {self._key}".encode()):
                 raise HTTPException(401)
+            self.heard_at = time.monotonic()
             return JSONResponse(await answer(await request.json()))
 
         return endpoint
@@ -127,7 +128,7 @@ class Control:
             admission = self._admit(task)
             if admission.go:
                 trial.phase, trial.held = PHASE_AFTER["start"], None
-                trial.since = trial.admitted_at = self.last_event = time.monotonic()
+                trial.since = trial.admitted_at = time.monotonic()
                 self._changed({"event": "admitted", "trial": name, "task": task})
                 return {"go": True}
             if trial.held is None or trial.held.reason != admission.reason:
@@ -148,7 +149,7 @@ class Control:
 
     async def _event(self, body: dict[str, Any]) -> dict[str, Any]:
         name, event = str(body.get("trial")), str(body.get("event"))
-        now = self.last_event = time.monotonic()
+        now = time.monotonic()
         trial = self.live.get(name)
         if trial is not None and event in PHASE_AFTER:
             trial.phase, trial.since = PHASE_AFTER[event], now
