@@ -8,7 +8,6 @@ Unix socket. When standard input ends it exits, and the kernel ends every proces
 with it: whatever becomes of the Hub, nothing outlives it.
 """
 
-# ruff: noqa: PTH, S103 (pathlib is not worth its start-up time; these modes are meant)
 from __future__ import annotations
 
 import codecs
@@ -29,6 +28,7 @@ import threading
 import time
 import traceback
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -67,47 +67,47 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
         raise OSError(number, os.strerror(number), target)
 
 
-def bind(source: str, target: str, *, writable: bool = False) -> None:
+def bind(source: Path, target: Path, *, writable: bool = False) -> None:
     """`source` seen at `target`; read-only as far as the kernel lets us say so."""
-    mount(source, target, flags=_MS_BIND | _MS_REC)
+    mount(str(source), str(target), flags=_MS_BIND | _MS_REC)
     if not writable:
         # Without privileges the flags of the host's mount are locked; nor could we write there.
         with contextlib.suppress(OSError):
-            mount("none", target, flags=_MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID)
+            mount("none", str(target), flags=_MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID)
 
 
-def build_root(root: str) -> None:
+def build_root(root: Path) -> None:
     """A file system of the sandbox's own, in memory, at `root`."""
-    mount("tmpfs", root, "tmpfs", _MS_NOSUID, "size=1g,mode=0755")
+    mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1g,mode=0755")
     for name in _HOST:
-        source, target = f"/{name}", f"{root}/{name}"
-        if os.path.islink(source):
-            os.symlink(os.readlink(source), target)
-        elif os.path.isdir(source):
-            os.mkdir(target)
+        source, target = Path("/", name), root / name
+        if source.is_symlink():
+            target.symlink_to(source.readlink())
+        elif source.is_dir():
+            target.mkdir()
             bind(source, target)
     for name in (*_OWN, *_OWN_OPEN):
-        os.makedirs(f"{root}/{name}", exist_ok=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
     for name in _OWN_OPEN:
-        os.chmod(f"{root}/{name}", 0o1777)
-    os.mkdir(f"{root}/proc")
+        (root / name).chmod(0o1777)
+    (root / "proc").mkdir()
     try:
-        mount("proc", f"{root}/proc", "proc")
+        mount("proc", str(root / "proc"), "proc")
     except OSError:  # a container may forbid a new proc, and shows us the old one
-        bind("/proc", f"{root}/proc", writable=True)
-    _devices(root)
+        bind(Path("/proc"), root / "proc", writable=True)
+    _devices(root / "dev")
 
 
-def _devices(root: str) -> None:
+def _devices(dev: Path) -> None:
     for name in _DEVICES:
-        with open(f"{root}/dev/{name}", "w", encoding="utf-8"):
-            pass
-        bind(f"/dev/{name}", f"{root}/dev/{name}", writable=True)
-    os.mkdir(f"{root}/dev/pts")
-    mount("devpts", f"{root}/dev/pts", "devpts", _MS_NOSUID, "newinstance,ptmxmode=0666,mode=620")
-    os.symlink("pts/ptmx", f"{root}/dev/ptmx")
+        (dev / name).touch()
+        bind(Path("/dev", name), dev / name, writable=True)
+    (dev / "pts").mkdir()
+    options = "newinstance,ptmxmode=0666,mode=620"
+    mount("devpts", str(dev / "pts"), "devpts", _MS_NOSUID, options)
+    (dev / "ptmx").symlink_to("pts/ptmx")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
-        os.symlink(f"/proc/self/fd{target}", f"{root}/dev/{name}")
+        (dev / name).symlink_to(f"/proc/self/fd{target}")
 
 
 class Sandbox:
@@ -152,7 +152,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 (the base class finds them by name)
 
     def _serve(self) -> None:
         url = urlsplit(self.path)
@@ -291,20 +291,19 @@ class Handler(BaseHTTPRequestHandler):
     # -------------------------------------------------------------- files
 
     def _files(self, action: str, query: dict[str, str], body: bytes) -> None:
-        path = query["path"]
+        path = Path(query["path"])
         if action == "read":
             self._read(path, int(query.get("offset", 0)), query.get("length"))
         elif action == "write":
             write_file(path, body, query)
             self._json(200, {})
         elif action == "list":
-            names = sorted(os.listdir(path))
-            entries = [entry_of(os.path.join(path, name)) for name in names]
+            entries = [entry_of(child) for child in sorted(path.iterdir())]
             self._json(200, {"entries": entries, "next": None})
         elif action == "stat":
             self._json(200, entry_of(path))
         elif action == "mkdir":
-            os.makedirs(path, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             self._json(200, {})
         elif action == "delete":
             delete(path, recursive=query.get("recursive") == "1")
@@ -312,8 +311,8 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._json(404, {"error": f"no such route: /files/{action}"})
 
-    def _read(self, path: str, offset: int, length: str | None) -> None:
-        with open(path, "rb") as file:
+    def _read(self, path: Path, offset: int, length: str | None) -> None:
+        with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             left = max(0, size - offset)
             if length is not None:
@@ -369,9 +368,9 @@ def _feed(process: subprocess.Popen[bytes], text: str) -> None:
         process.stdin.close()
 
 
-def write_file(path: str, data: bytes, query: dict[str, str]) -> None:
+def write_file(path: Path, data: bytes, query: dict[str, str]) -> None:
     """The whole file, or a range of it when an offset is given; parents are made."""
-    os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | (0 if "offset" in query else os.O_TRUNC)
     descriptor = os.open(path, flags, 0o644)
     try:
@@ -388,13 +387,13 @@ def write_file(path: str, data: bytes, query: dict[str, str]) -> None:
         os.close(descriptor)
 
 
-def entry_of(path: str) -> dict[str, Any]:
+def entry_of(path: Path) -> dict[str, Any]:
     """A file as the protocol describes it."""
-    info = os.lstat(path)
+    info = path.lstat()
     kind = "dir" if stat.S_ISDIR(info.st_mode) else "file"
     return {
-        "name": os.path.basename(path.rstrip("/")) or "/",
-        "path": path,
+        "name": path.name or "/",
+        "path": str(path),
         "type": "symlink" if stat.S_ISLNK(info.st_mode) else kind,
         "size": info.st_size,
         "mtime_ms": int(info.st_mtime * 1000),
@@ -402,12 +401,12 @@ def entry_of(path: str) -> dict[str, Any]:
     }
 
 
-def delete(path: str, *, recursive: bool) -> None:
+def delete(path: Path, *, recursive: bool) -> None:
     """Removes a file, an empty directory, or with `recursive` a whole tree."""
-    if stat.S_ISDIR(os.lstat(path).st_mode):
-        shutil.rmtree(path) if recursive else os.rmdir(path)
+    if stat.S_ISDIR(path.lstat().st_mode):
+        shutil.rmtree(path) if recursive else path.rmdir()
     else:
-        os.unlink(path)
+        path.unlink()
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -420,33 +419,28 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 def main() -> None:
     """Reads the configuration, builds the sandbox, serves until standard input ends."""
     config: dict[str, Any] = json.loads(sys.stdin.readline())
+    root = Path(config["root"])
     if config.get("check"):
-        build_root(config["root"])
-        os.chroot(config["root"])
+        build_root(root)
+        os.chroot(root)
         return
     Handler.sandbox = Sandbox(token=config["token"], env=config.get("env") or {})
-    server = Server(config["socket"] + ".new", Handler)
-    # Without privileges of its own the Hub must still reach a socket that root made through sudo.
-    os.chmod(config["socket"] + ".new", 0o666)
-    build_root(config["root"])
-    ready, place = config["socket"] + ".new", config["socket"]
-    place_fd = os.open(os.path.dirname(place), os.O_DIRECTORY)
-    os.chroot(config["root"])
+    # The socket takes its name when the sandbox is ready, from inside: its folder is held open.
+    place = Path(config["socket"])
+    hidden = place.with_suffix(".new")
+    server = Server(str(hidden), Handler)
+    hidden.chmod(0o666)
+    folder = os.open(place.parent, os.O_DIRECTORY)
+    build_root(root)
+    os.chroot(root)
     os.chdir("/")
     if script := config.get("build"):
-        built = Handler.sandbox.start(
-            {"cmd": script}, stdin=subprocess.DEVNULL, stdout=sys.stdout, stderr=sys.stderr
-        )
+        built = Handler.sandbox.start({"cmd": script}, stdin=subprocess.DEVNULL)
         if built.wait() != 0:
             sys.exit(f"the image's build script ended with {built.returncode}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    os.rename(
-        os.path.basename(ready),
-        os.path.basename(place),
-        src_dir_fd=place_fd,
-        dst_dir_fd=place_fd,
-    )
-    os.close(place_fd)
+    os.rename(hidden.name, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.close(folder)
     print(f"sbx-server {VERSION} (loopback) is ready", flush=True)  # noqa: T201
     while sys.stdin.read(1 << 10):
         pass
