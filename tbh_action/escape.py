@@ -58,7 +58,7 @@ _MARKDOWN: Final = {
     **{char: f"\\{char}" for char in "\\`*_[]#~"},
 }
 _MARKDOWN_CHARS: Final = re.compile(r"[&<>|$\\`*_\[\]#~]")
-_MARKDOWN_START: Final = re.compile(r"^(?:([-+=:])|(\d+)([.)]))")
+_MARKDOWN_START: Final = re.compile(r"^(?:([-+=:])|(\d+)([.)])(?=\s|$))")
 
 
 def markdown_text(text: str) -> str:

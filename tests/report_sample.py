@@ -197,7 +197,7 @@ def seed_final() -> dict[str, Any]:
         "fail_on": "regression",
         "failed": False,
         "exit_code": 0,
-        "reasons": ["no regression: 6 fixed, 4 broken, p = 0.75"],
+        "reasons": [document["comparison"]["reason"]],
     }
     document["flaky"] = ["terminal-bench/qemu-startup"]
     document["provenance"] = {
@@ -221,19 +221,19 @@ def regression() -> dict[str, Any]:
     for row in comparison["tasks"]:
         if row["task"] in changed:
             row |= {"change": "broken", "theirs": "passed", "ours": "failed"}
-    comparison["counts"] |= {"broken": 15, "fixed": 3, "same_fail": 1}
+    comparison["counts"] |= {"broken": 15, "fixed": 3, "still_failing": 1}
     comparison["verdict"] = "regression"
     comparison["reason"] = (
-        "15 tasks broke and 3 were fixed since v3.7: a drop of 13.5 points that chance alone "
-        "explains in 0.8 % of cases."
+        "The pass rate fell by 13.5 points (95 % interval -23.2 to -3.8; exact McNemar test over "
+        "69 tasks, p = 0.0075)."
     )
-    comparison["test"] = {"name": "McNemar, exact", "p_value": 0.0075, "n_pairs": 89}
+    comparison["test"] = {"name": "exact McNemar", "p_value": 0.0075, "n_pairs": 69}
     comparison["difference"] = {"value": -0.135, "interval": [-0.232, -0.038]}
     document["gate"] = {
         "fail_on": "regression",
         "failed": True,
         "exit_code": 1,
-        "reasons": ["regression: 13.5 points below v3.7 (p = 0.0075)"],
+        "reasons": [comparison["reason"]],
     }
     return document
 
@@ -509,7 +509,7 @@ def _comparison(rows: list[dict[str, Any]]) -> dict[str, Any]:
         elif name in newly:
             change, theirs = "newly_unscored", "passed"
         else:
-            change = {"passed": "same_pass", "failed": "same_fail", "errored": "unscored"}[ours]
+            change = {"passed": "same_pass", "failed": "still_failing", "errored": "unscored"}[ours]
             theirs = ours
         tasks.append({"task": name, "change": change, "ours": ours, "theirs": theirs})
     return {
@@ -523,14 +523,20 @@ def _comparison(rows: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "comparable": True,
         "differing_fields": [],
+        "model_changes": [
+            {"field": "model.revision", "ours": "4f1c2b7d90ab", "theirs": "77aa01c3e9f2"}
+        ],
         "forced": False,
         "tasks": tasks,
         "counts": _count(tasks, "change"),
-        "test": {"name": "McNemar, exact", "p_value": 0.754, "n_pairs": 69},
-        "difference": {"value": 0.022, "interval": [-0.048, 0.093]},
-        "smallest_detectable_drop": 0.09,
+        "test": {"name": "exact McNemar", "p_value": 0.754, "n_pairs": 69},
+        "difference": {"value": 0.029, "interval": [-0.07, 0.125]},
+        "smallest_detectable_drop": 0.116,
         "verdict": "pass",
-        "reason": "6 tasks were fixed and 4 broke: no more than chance (p = 0.75).",
+        "reason": (
+            "The pass rate rose by 2.9 points (95 % interval -7.0 to +12.5; exact McNemar test "
+            "over 69 tasks, p = 0.75); a drop of less than 11.6 points could have been missed."
+        ),
     }
 
 
@@ -553,6 +559,8 @@ def _pass(
 def _count(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     for row in rows:
+        if row[key] is None:
+            continue
         counts[str(row[key])] = counts.get(str(row[key]), 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

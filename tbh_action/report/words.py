@@ -31,10 +31,10 @@ CHANGES: Final[dict[str, str]] = {
     "broken": "Broken",
     "fixed": "Fixed",
     "newly_unscored": "Newly unscored",
+    "newly_scored": "Newly scored",
     "only_theirs": "Only in the baseline",
     "only_ours": "Only in this run",
     "still_failing": "Still failing",
-    "same_fail": "Still failing",
     "same_pass": "Still passing",
     "unscored": "Unscored in both",
 }
@@ -58,7 +58,10 @@ def points(rate: float | None) -> str:
 
 def interval(bounds: Sequence[float] | None) -> str:
     """`[0.492, 0.692]` → `[49.2, 69.2]`; empty when unknown."""
-    return "" if not bounds else f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
+    if not bounds:
+        return ""
+    low, high = (f"{bound * 100:.1f}".replace("-", "−") for bound in bounds)
+    return f"[{low}, {high}]"
 
 
 def rate(value: float | None, bounds: Sequence[float] | None) -> str:
@@ -135,7 +138,8 @@ def known(part: Results) -> str:
 
 def plural(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def title(results: Results) -> str:
@@ -182,8 +186,8 @@ def outcome(row: Results) -> str:
     """A task's or trial's outcome in one word: `passed`, `failed`, or what it errored from."""
     if row["status"] != "errored":
         return str(row["status"])
-    kind = row.get("class") or "errored"
-    return {"timeout": "time limit", "setup": "set-up", "none": "errored"}.get(kind, str(kind))
+    kind = str(row.get("class") or "none")
+    return "errored" if kind == "none" else kind
 
 
 def baseline_name(comparison: Results) -> str:
