@@ -1,9 +1,9 @@
 """What does the gateway cost a model call? Added latency, memory, large bodies: one run, one table.
 
 Three processes on this machine: a stand-in model server, the gateway, and this client, which sends
-each call once directly and once through the gateway, in turn, 32 at a time. A stand-in "model" takes
-its time (`--think`, seconds, ±20 %), because 32 calls at once to a server that answers in no time
-would measure how three processes share the cores, not what the gateway adds.
+calls directly and through the gateway, shuffled, 32 at a time. The stand-in "model" takes its time
+(`--think`, seconds, ±20 %), because 32 calls at once to a server that answers in no time would
+measure how three processes share the cores, not what the gateway adds.
 
     python bench/gateway.py            # latency, then 20,000 calls for memory, then 10 MB bodies
     python bench/gateway.py --quick    # fewer calls: a look, not a result
@@ -66,7 +66,7 @@ async def run_upstream() -> None:
         }
     ).encode()
 
-    async def app(scope, receive, send):  # noqa: ANN001, ANN202
+    async def app(scope, receive, send):
         size = 0
         while True:
             message = await receive()
@@ -92,7 +92,7 @@ async def run_upstream() -> None:
 async def run_gateway(upstream: str) -> None:
     from tbh_action.gateway import Gateway, Upstream, serve
 
-    gateway = Gateway(KEY, patience=600, token="bench-token", journal=lambda event: None)
+    gateway = Gateway(KEY, patience=600, token="bench-token", journal=lambda _: None)
     gateway.set_upstreams([Upstream(name="one", url=upstream)])
     async with serve(gateway) as base_url:
         print(base_url, flush=True)
@@ -156,9 +156,7 @@ async def latency(
         taken = await one_round(client, (direct, through), calls, arguments.think)
         rows = [[percentile(times, p) * 1000 for p in (50, 90, 99)] for times in taken]
         added = [b - a for a, b in zip(*rows, strict=True)]
-        cells = [
-            f"{a:5.1f} → {b:5.1f} = {d:+5.1f}" for a, b, d in zip(*rows, added, strict=True)
-        ]
+        cells = [f"{a:5.1f} → {b:5.1f} = {d:+5.1f}" for a, b, d in zip(*rows, added, strict=True)]
         print(f"{number:>5} {load:>5.2f}   " + "   ".join(f"{cell:>22}" for cell in cells))
         if not best or added[2] < best[2]:
             best = added

@@ -6,8 +6,7 @@ slow answer at worst. Harbor holds a random key of this run, never the Hub's tok
 
 from tbh_action.gateway.app import Gateway
 from tbh_action.gateway.balance import Upstream
-from tbh_action.gateway.outages import Outage
 from tbh_action.gateway.serving import serve
 from tbh_action.gateway.stats import TrialStats
 
-__all__ = ["Gateway", "Outage", "TrialStats", "Upstream", "serve"]
+__all__ = ["Gateway", "TrialStats", "Upstream", "serve"]

@@ -17,10 +17,11 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 from starlette.types import Receive, Scope, Send
 
+from tbh_action.failures import Interval
 from tbh_action.gateway.balance import Upstream, choose
 from tbh_action.gateway.call import Answer, Call, TooLargeError, climbs, header, read_call
 from tbh_action.gateway.forward import forward
-from tbh_action.gateway.outages import Outage, OutageLog
+from tbh_action.gateway.outages import OutageLog, outage_event
 from tbh_action.gateway.retry import Trouble, pause_before_retry, repeatable
 from tbh_action.gateway.stats import StatsBook, TrialStats
 
@@ -118,7 +119,7 @@ class Gateway:
         return {trial: replace(stats) for trial, stats in self._book.trials.items()}
 
     @property
-    def outages(self) -> list[Outage]:
+    def outages(self) -> list[Interval]:
         """When calls found no server, or were held; oldest first, those that last included."""
         return self._outages.intervals(_now())
 
@@ -161,8 +162,9 @@ class Gateway:
             trouble = await self._attempts(call, answer)
         finally:
             ended = time.monotonic()
-            broken = trouble is not None and trouble.kind != "silent"
-            lost_until = ended if broken or call.waiting or answer.status >= 500 else call.attempted
+            # A silent server may be a slow model: the time of that attempt is not counted as lost.
+            broken = trouble.kind != "silent" if trouble else answer.status >= 500
+            lost_until = ended if broken or call.waiting else call.attempted
             self._book.add(
                 call.trial,
                 seconds=ended - call.arrived,
@@ -273,9 +275,9 @@ class Gateway:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _tell_outage(self, outage: Outage | None) -> None:
+    def _tell_outage(self, outage: Interval | None) -> None:
         if outage is not None:
-            self._tell("gateway_outage", **outage.to_json())
+            self._tell("gateway_outage", **outage_event(outage))
 
     def _tell(self, event: str, **fields: Any) -> None:
         # A full disk under the journal must not fail a model call.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
 _LONGEST_PAUSE: Final = 10.0
+_LONGEST_RETRY_AFTER: Final = 3600.0
 # A proxy that gave up on a slow answer will give up again, and each try costs the server the work.
 _TRIES_AFTER_504: Final = 2
 RETRIABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
@@ -55,13 +57,15 @@ def pause_before_retry(
         return None
     if trouble.status == 504 and tries > _TRIES_AFTER_504:
         return None
-    if trouble.retry_after is not None and not (others and trouble.status != 429):
-        pause = trouble.retry_after
+    backoff = min(_LONGEST_PAUSE, 0.25 * 2.0 ** min(tries, 10))
+    if trouble.retry_after is not None and (trouble.status == 429 or not others):
+        # A server that says "in 0 seconds" forever must not be asked without a pause.
+        pause = max(backoff, trouble.retry_after)
     elif tries == 1 and (trouble.kind == "reset" or others):
         # Most often a kept connection that the server had just closed: at once, on a new one.
         pause = 0.0
     else:
-        pause = min(_LONGEST_PAUSE, 0.25 * 2.0 ** min(tries, 10))
+        pause = backoff
     return pause if pause < left else None
 
 
@@ -70,12 +74,12 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
     if not value:
         return None
     try:
-        return min(3600.0, max(0.0, float(value)))
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(value)
+        if re.fullmatch(r"-?\d+(\.\d+)?", value.strip()):
+            seconds = float(value)
+        else:
+            moment = parsedate_to_datetime(value)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     except ValueError:
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return min(3600.0, max(0.0, (moment - (now or datetime.now(UTC))).total_seconds()))
+    return min(_LONGEST_RETRY_AFTER, max(0.0, seconds))
