@@ -85,3 +85,8 @@ def _after_success(limit: Limit, running: int) -> Limit:
         clean=0,
         reason=f"{limit.value} → {value}: {clean} trials in a row without infrastructure failure",
     )
+
+
+def on_pass_start(limit: Limit, *, number: int) -> Limit:
+    """The limit with which pass `number` (from 1) begins."""
+    return limit
