@@ -108,12 +108,17 @@ class Redactor:
 
     def document(self, value: Any) -> Any:
         """A JSON value with `text` applied to each string in it, keys included."""
+        # One search over all strings: most documents hold no secret and are returned as they are.
+        joined = "\0".join(_all_strings(value)).encode("utf-8", errors="surrogatepass")
+        return self._walk(value) if self._spans(joined) else value
+
+    def _walk(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(str(key)): self.document(item) for key, item in value.items()}
+            return {self.text(str(key)): self._walk(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.document(item) for item in value]
+            return [self._walk(item) for item in value]
         return value
 
     def tree(self, src: Path, dst: Path, *, max_file_bytes: int = 64 << 20) -> TreeReport:
@@ -210,6 +215,19 @@ def _strings(value: Any, place: str = "", name: str = "") -> Iterator[tuple[str,
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from _strings(item, f"{place}.{index}" if place else str(index), name)
+
+
+def _all_strings(value: Any) -> Iterator[str]:
+    """Each string of a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _all_strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _all_strings(item)
 
 
 def _forms(value: str) -> Iterator[bytes]:
