@@ -86,7 +86,7 @@ def choose(earlier: Earlier, ours: Mapping[str, Any], *, wanted: str, place: str
     if earlier.single:
         return answer(earlier.runs[0], "It is the file that was given.")
     if wanted not in (LATEST, BEST):
-        return answer(*_by_revision(others, wanted, place))
+        return answer(*_by_revision(others, conditions, wanted, place))
     mine = EarlierRun(results=dict(ours), source="this run")
     model = mine.model
     before = [run for run in others if run.model == model and run.instant < mine.instant]
@@ -131,6 +131,7 @@ def _by_revision(runs: Sequence[EarlierRun], wanted: str, place: str) -> tuple[E
             f"{place} holds no results of revision {wanted!r}; "
             f"it has {', '.join(known) if known else 'none at all'}."
         )
+    matches = _alike(matches, conditions) or matches
     return max(matches, key=_by_date), f"It was asked for by name: {wanted}."
 
 
