@@ -1,0 +1,4 @@
+#!/bin/bash
+set -euo pipefail
+cd /app
+tac original.txt > mirror.txt

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Exit status of check → reward.
+mkdir -p /logs/verifier
+check() {
+  [ "$(cat /app/hello.txt)" = "Hello, terminal!" ]
+}
+if check; then
+  echo "PASSED"
+  echo 1 > /logs/verifier/reward.txt
+else
+  echo "FAILED"
+  echo 0 > /logs/verifier/reward.txt
+fi

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -euo pipefail
+cd /app
+sort -nu numbers.txt > sorted.txt
