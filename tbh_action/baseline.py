@@ -116,7 +116,9 @@ def _preferred(
     )
 
 
-def _by_revision(runs: Sequence[EarlierRun], wanted: str, place: str) -> tuple[EarlierRun, str]:
+def _by_revision(
+    runs: Sequence[EarlierRun], conditions: str, wanted: str, place: str
+) -> tuple[EarlierRun, str]:
     long_enough = len(wanted) >= _SHORTEST_REVISION
     matches: list[EarlierRun] = []
     tests: list[Callable[[EarlierRun], bool]] = [
