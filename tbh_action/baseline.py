@@ -14,6 +14,7 @@ from tbh_action.changes import tally
 from tbh_action.conditions import measurement_fingerprint
 from tbh_action.earlier import Earlier, EarlierRun, read_earlier
 from tbh_action.errors import SpecError
+from tbh_action.harbor.documents import mapping
 
 LATEST: Final = "latest"
 BEST: Final = "best"
@@ -52,8 +53,7 @@ def commit_of(results: Mapping[str, Any]) -> str | None:
     revision = results["model"].get("revision")
     if revision:
         return str(revision)
-    provenance = results.get("provenance")
-    commit = provenance.get("commit") if isinstance(provenance, Mapping) else None
+    commit = mapping(results.get("provenance")).get("commit")
     return str(commit) if commit else None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import NotStartedError, SpecError
+from tbh_action.harbor.documents import instant
 
 HUB_PREFIX: Final = "hf://datasets/"
 RESULTS: Final = "results.json"
@@ -36,6 +37,7 @@ _KEPT: Final = (
 )
 _KEPT_OF_TASK: Final = ("task", "attempt", "status", "class")
 _STATUS: Final = frozenset({"passed", "failed", "errored"})
+_MAX_BYTES: Final = 1024**3
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -71,7 +73,6 @@ class EarlierRun:
 
     @property
     def instant(self) -> datetime:
-        """`date` as an instant, for ordering: no zone means UTC, nothing readable is the oldest."""
         return instant_of(self.date)
 
 
@@ -88,11 +89,8 @@ class Earlier:
 
 
 def instant_of(text: str | None) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except (ValueError, TypeError):
-        return _OLDEST
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """`text` for ordering: no zone means UTC, nothing readable is the oldest."""
+    return instant(text) or _OLDEST
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -102,7 +100,9 @@ def read_results(path: Path) -> dict[str, Any]:
         SpecError: it can't be read, is no results document, or is of a later version.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        if path.stat().st_size > _MAX_BYTES:
+            raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
+        document = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
         raise SpecError(f"{path} can't be read as JSON: {error}.") from error
     problem = _problem(document)
@@ -182,9 +182,10 @@ def find_results(root: Path) -> Iterator[Path]:
     that name, and what a task made is no result.
     """
     for folder, names, files in root.walk():
-        if RESULTS in files:
+        found = RESULTS in files and (folder / RESULTS).is_file()  # no pipe, no device
+        if found:
             yield folder / RESULTS
-        is_run = RESULTS in files or "spec.json" in files
+        is_run = found or "spec.json" in files
         names[:] = [] if is_run else sorted(n for n in names if not n.startswith("."))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tbh_action.baseline import conditions_of
 from tbh_action.changes import tally
 from tbh_action.earlier import EarlierRun
+from tbh_action.harbor.documents import amount, mapping
 from tbh_action.spec import fingerprint_of
 from tbh_action.stats import cluster_rate, wilson
 
@@ -81,8 +82,7 @@ def trend(runs: Iterable[EarlierRun], *, model: str | None = None) -> list[Serie
 
 
 def _benchmark(results: Mapping[str, Any]) -> str:
-    benchmark = results.get("benchmark")
-    return str(benchmark.get("name") or "") if isinstance(benchmark, Mapping) else ""
+    return str(mapping(results.get("benchmark")).get("name") or "")
 
 
 def _point(run: EarlierRun) -> Point:
@@ -119,9 +119,7 @@ def _interval(passes: Sequence[int], sizes: Sequence[int]) -> tuple[float, float
 
 
 def _total_usd(results: Mapping[str, Any]) -> float | None:
-    cost = results.get("cost")
-    usd = cost.get("total_usd") if isinstance(cost, Mapping) else None
-    return float(usd) if isinstance(usd, int | float) else None
+    return amount(mapping(results.get("cost")).get("total_usd"))
 
 
 def flaky_tasks(runs: Iterable[EarlierRun]) -> list[dict[str, Any]]:
