@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tbh_action.escape import one_line
+from tbh_action.escape import one_line, terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tbh_action.history import Point, Series
 
 _BAR: Final = 30
+_WIDTH_WITH_BARS: Final = 130
+_FILE_WIDTH: Final = 150
 
 
 @click.command("history")
@@ -34,7 +36,7 @@ def history_command(place: str, model: str | None, as_json: bool) -> None:
     series = trend(earlier.runs, model=model)
     flaky = flaky_tasks(run for run in earlier.runs if model is None or run.model == model)
     for problem in earlier.problems:
-        click.echo(f"Warning: {one_line(problem)}", err=True)
+        click.echo(f"Warning: {_safe(problem)}", err=True)
     if as_json:
         document = {"series": [item.document() for item in series], "flaky": flaky}
         click.echo(json.dumps(document, indent=1, allow_nan=False))
@@ -47,46 +49,57 @@ def _print(place: str, series: Sequence[Series], flaky: Sequence[dict[str, Any]]
     from rich.text import Text
 
     console = Console()
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+
+    def line(text: str) -> None:
+        # Rich must not wrap foreign text: a runner reads what then begins a line as a command.
+        console.print(Text(text), soft_wrap=True)
+
     if not series:
-        console.print(Text(f"No results at {one_line(place)}."))
+        line(f"No results at {_safe(place)}.")
     for item in series:
-        console.print(_table(item))
+        measured = item.conditions[:12] or "unknown"
+        line(f"{_safe(item.benchmark) or 'Unnamed benchmark'}, measured as {measured}")
+        console.print(_table(item, with_bars=console.width >= _WIDTH_WITH_BARS))
     if flaky:
-        console.print(Text("Passed and failed with everything the same:"))
+        line("Passed and failed with everything the same:")
     for row in flaky:
-        counts = f"passed {row['passed']}, failed {row['failed']}"
-        console.print(Text(f"  {one_line(row['task'])}: {counts}"))
+        line(f"  {_safe(row['task'])}: passed {row['passed']}, failed {row['failed']}")
 
 
-def _table(series: Series) -> Table:
+def _safe(text: str) -> str:
+    return terminal(one_line(text))
+
+
+def _table(series: Series, *, with_bars: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    measured = series.conditions[:12] or "unknown"
-    title = f"{one_line(series.benchmark) or 'unnamed benchmark'}, measured as {measured}"
-    table = Table(title=Text(title), title_justify="left")
+    table = Table()
     for heading in ("Ended", "Model", "Revision"):
         table.add_column(heading, overflow="fold")
     for heading in ("Passed", "Of all", "95 % interval", "Scored", "Cost"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("0 % to 100 %", no_wrap=True)
+    if with_bars:
+        table.add_column("0 % to 100 %", no_wrap=True)
     for point in series.points:
-        table.add_row(*(Text(cell) for cell in _cells(point)))
+        bar = [_bar(point.rate_all, *point.interval_all)] if with_bars else []
+        table.add_row(*(Text(cell) for cell in [*_cells(point), *bar]))
     return table
 
 
 def _cells(point: Point) -> list[str]:
     low, high = point.interval_all
     return [
-        one_line(point.date or "unknown")[:10] + ("" if point.complete else " (incomplete)"),
-        one_line(point.model),
-        one_line(point.revision)[:12],
+        _safe(point.date or "unknown")[:10] + ("" if point.complete else " (incomplete)"),
+        _safe(point.model),
+        _safe(point.revision)[:12],
         f"{point.passed}/{point.planned}",
         "–" if point.rate_all is None else f"{point.rate_all:.1%}",
         f"{100 * low:.1f}–{100 * high:.1f}",
         f"{point.scored}/{point.planned}",
         "–" if point.total_usd is None else f"${point.total_usd:,.2f}",
-        _bar(point.rate_all, low, high),
     ]
 
 
@@ -97,4 +110,4 @@ def _bar(rate: float | None, low: float, high: float) -> str:
     first, last = round(low * (_BAR - 1)), round(high * (_BAR - 1))
     cells = [" "] * first + ["─"] * (last - first + 1)
     cells[min(last, max(first, round(rate * (_BAR - 1))))] = "●"
-    return "".join(cells)
+    return "".join(cells).ljust(_BAR)
