@@ -7,8 +7,9 @@ from typing import Final
 import httpx
 
 from tbh_action.gateway.call import Answer, end_to_end
-from tbh_action.gateway.retry import RETRIABLE_STATUSES, Trouble, parse_retry_after
+from tbh_action.gateway.retry import RETRIABLE_STATUSES, Trouble
 from tbh_action.gateway.usage import StreamUsage, usage_in_json
+from tbh_action.retry_after import parse_retry_after
 
 # An answer up to this size is kept until it is whole, so that a server that dies in its middle
 # costs a retry and not a trial. A larger one is passed on as it comes.

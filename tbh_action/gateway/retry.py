@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
 _LONGEST_PAUSE: Final = 10.0
-_LONGEST_RETRY_AFTER: Final = 3600.0
 # A proxy that gave up on a slow answer will give up again, and each try costs the server the work.
 _TRIES_AFTER_504: Final = 2
 RETRIABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
@@ -67,19 +63,3 @@ def pause_before_retry(
     else:
         pause = backoff
     return pause if pause < left else None
-
-
-def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds from a `Retry-After` header (a number or a date); None when absent or unreadable."""
-    if not value:
-        return None
-    try:
-        if re.fullmatch(r"-?\d+(\.\d+)?", value.strip()):
-            seconds = float(value)
-        else:
-            moment = parsedate_to_datetime(value)
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            seconds = (moment - (now or datetime.now(UTC))).total_seconds()
-    except ValueError:
-        return None
-    return min(_LONGEST_RETRY_AFTER, max(0.0, seconds))

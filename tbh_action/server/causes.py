@@ -29,7 +29,7 @@ _CAUSES: Final[tuple[tuple[str, str], ...]] = (
         "the image cannot be pulled; check its name and tag",
     ),
     (
-        r"[Pp]ayment required|402|insufficient credit|no credit",
+        r"[Pp]ayment [Rr]equired|402 Client Error|insufficient credit|no credit",
         "the namespace has no credit left",
     ),
     (
@@ -44,11 +44,9 @@ _CAUSES: Final[tuple[tuple[str, str], ...]] = (
         r"[Aa]ddress already in use",
         "the port is taken inside the job",
     ),
-    (
-        r"[Tt]imed? ?out|timeout",
-        "the job reached its timeout",
-    ),
 )
+# Logs are full of this word (`--watchdog-timeout 300`): only the Hub's own message is believed.
+_TIMED_OUT: Final = re.compile(r"timed? ?out", re.IGNORECASE)
 
 
 def cause_of_death(stage: str, message: str | None, logs: Sequence[str]) -> str:
@@ -57,6 +55,8 @@ def cause_of_death(stage: str, message: str | None, logs: Sequence[str]) -> str:
     for pattern, words in _CAUSES:
         if re.search(pattern, text):
             return words
+    if message and _TIMED_OUT.search(message):
+        return "the job reached its timeout"
     if stage == "CANCELED":
         return "somebody cancelled the job"
     if message:

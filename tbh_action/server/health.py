@@ -11,16 +11,22 @@ import httpx
 PROBE_TIMEOUT: Final = 20.0
 # A heavy reasoner thinks before its first word; the first completion also compiles kernels.
 COMPLETION_TIMEOUT: Final = 300.0
+_FAILED: Final = (httpx.HTTPError, httpx.InvalidURL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """One look at a server. `refused` means that the proxy or server rejected our token, which
-    says nothing about the server's health."""
+    """One look at a server.
+
+    `refused`: the proxy or server rejected our token, which says nothing about the server's health.
+    `wrong`: the server answers and says no to the question itself (another model, a chat template
+    that takes no conversation): waiting will not change it.
+    """
 
     ok: bool
     detail: str
     refused: bool = False
+    wrong: bool = False
     context_length: int | None = None
 
 
@@ -40,7 +46,7 @@ async def probe_health(client: httpx.AsyncClient, base_url: str, token: str | No
         response = await client.get(
             f"{server_root(base_url)}/health", headers=auth(token), timeout=PROBE_TIMEOUT
         )
-    except httpx.HTTPError as error:
+    except _FAILED as error:
         return Probe(ok=False, detail=f"/health: {_words(error)}")
     if response.status_code == 404:
         return Probe(ok=True, detail="the server has no /health")
@@ -58,7 +64,7 @@ async def probe_models(
         if not judged.ok:
             return judged
         entries = [entry for entry in response.json()["data"] if isinstance(entry, dict)]
-    except httpx.HTTPError as error:
+    except _FAILED as error:
         return Probe(ok=False, detail=f"/v1/models: {_words(error)}")
     except (ValueError, KeyError, TypeError):
         return Probe(ok=False, detail="/v1/models: the answer is not a list of models")
@@ -68,10 +74,10 @@ async def probe_models(
             return Probe(
                 ok=True,
                 detail="ok",
-                context_length=window if isinstance(window, int) and window > 0 else None,
+                context_length=window if type(window) is int and window > 0 else None,
             )
     names = ", ".join(str(entry.get("id")) for entry in entries[:3]) or "nothing"
-    return Probe(ok=False, detail=f"the server serves {names}, not {model}")
+    return Probe(ok=False, wrong=True, detail=f"the server serves {names}, not {model}")
 
 
 async def probe_completion(
@@ -80,7 +86,7 @@ async def probe_completion(
     token: str | None,
     model: str,
     *,
-    timeout: float = COMPLETION_TIMEOUT,
+    limit: float = COMPLETION_TIMEOUT,
 ) -> Probe:
     """A short conversation of several turns gets a choice back: the chat template works."""
     body: dict[str, Any] = {
@@ -94,13 +100,13 @@ async def probe_completion(
     }
     url = f"{server_root(base_url)}/v1/chat/completions"
     try:
-        response = await client.post(url, headers=auth(token), json=body, timeout=timeout)
+        response = await client.post(url, headers=auth(token), json=body, timeout=limit)
         judged = _judged("/v1/chat/completions", response)
         if not judged.ok:
             return judged
         if not response.json()["choices"]:
             return Probe(ok=False, detail="a completion came back without a choice")
-    except httpx.HTTPError as error:
+    except _FAILED as error:
         return Probe(ok=False, detail=f"/v1/chat/completions: {_words(error)}")
     except (ValueError, KeyError, TypeError):
         return Probe(ok=False, detail="a completion came back that is no chat completion")
@@ -125,13 +131,16 @@ def _judged(what: str, response: httpx.Response) -> Probe:
     if response.status_code == 200:
         return Probe(ok=True, detail="ok")
     refused = response.status_code in (401, 403)
+    # Not 404: a proxy may say that for a server whose port is not open yet.
+    wrong = response.status_code in (400, 422)
     host = urlsplit(str(response.request.url)).netloc
     text = " ".join(response.text.split())[:200]
     detail = f"{what} at {host} answered {response.status_code}"
     if refused:
         detail += " (the token was refused)"
-    return Probe(ok=False, refused=refused, detail=f"{detail}: {text}" if text else detail)
+    words = f"{detail}: {text}" if text else detail
+    return Probe(ok=False, refused=refused, wrong=wrong, detail=words)
 
 
-def _words(error: httpx.HTTPError) -> str:
+def _words(error: Exception) -> str:
     return str(error).strip() or type(error).__name__

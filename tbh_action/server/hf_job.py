@@ -23,6 +23,7 @@ from tbh_action.labels import (
     RUN_LABEL,
     label_value,
 )
+from tbh_action.server.hub_errors import explain, hub_errors, retry_after, status_of
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, JobInfo
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 ENDED_STAGES: Final = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
 _CREATE_TRIES: Final = 3
+_LOOK_UP_TRIES: Final = 5
+_REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 422})
+# What reading an answer raises that is no document of a job (a body that was cut, a proxy's page).
+_NO_DOCUMENT: Final = (ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +121,10 @@ def creation_arguments(spec: RunSpec, job: PaidJob, run_id: str) -> dict[str, An
     return arguments
 
 
+class RefusedError(NotStartedError):
+    """The Hub refused to start a job, for a reason that trying again does not cure."""
+
+
 def create_server(
     api: HfApi,
     spec: RunSpec,
@@ -123,46 +132,67 @@ def create_server(
     run_id: str,
     *,
     sleep: Callable[[float], None] = time.sleep,
+    wanted: Callable[[], bool] = lambda: True,
 ) -> PaidJob:
     """Creates the job that `job` announces, once, whatever the Hub answers.
 
-    Raises:
-        NotStartedError: the Hub refused (401, 402, 403, 404, 422) or kept failing.
-    """
-    from huggingface_hub.errors import HfHubHTTPError
+    A creation is repeated only after the Hub said that no job carries the nonce. `wanted` is asked
+    before each try: a run that is being stopped must not start anything.
 
+    Raises:
+        RefusedError: the Hub refused (401, 402, 403, 404, 422).
+        NotStartedError: the Hub kept failing, or it can't be known whether the job exists.
+    """
     arguments = creation_arguments(spec, job, run_id)
     last = ""
     for attempt in range(_CREATE_TRIES):
+        if not wanted():
+            raise NotStartedError("The run was stopped before its server job was created.")
         try:
-            info = api.run_job(**arguments, secrets={"HF_TOKEN": api.token or _token()})
-            return seen(job, info)
-        except HfHubHTTPError as error:
-            status = error.response.status_code if error.response is not None else 0
+            return seen(
+                job, api.run_job(**arguments, secrets={"HF_TOKEN": api.token or hub_token()})
+            )
+        except hub_errors(*_NO_DOCUMENT) as error:
             last = explain(error)
-            if status in (400, 401, 402, 403, 404, 422):
-                raise NotStartedError(f"The Hub refused to start the server job: {last}") from error
-        except OSError as error:
-            last = explain(error)
-        sleep(2.0 * (attempt + 1))
-        found = find_by_nonce(api, job)
+            if status_of(error) in _REFUSALS:
+                raise RefusedError(f"The Hub refused to start the server job: {last}") from error
+            sleep(retry_after(error) or 2.0 * (attempt + 1))
+        found = _look_up(api, job, sleep)
         if found is not None:
             return found
     raise NotStartedError(
         f"The Hub did not start the server job in {_CREATE_TRIES} tries: {last}. "
-        "Try again later; nothing of this run is left running."
+        "Try again later; `tbh cleanup` finds what may have been left."
+    )
+
+
+def _look_up(api: HfApi, job: PaidJob, sleep: Callable[[float], None]) -> PaidJob | None:
+    """The job that a failed creation may have made; None when the Hub says that there is none.
+
+    Raises:
+        NotStartedError: the Hub does not say. To create once more could be to pay twice.
+    """
+    last = ""
+    for attempt in range(_LOOK_UP_TRIES):
+        try:
+            return find_by_nonce(api, job)
+        except hub_errors(*_NO_DOCUMENT) as error:
+            last = explain(error)
+            sleep(retry_after(error) or 2.0 * (attempt + 1))
+    raise NotStartedError(
+        f"The Hub failed while it created the server job and can't be asked about it: {last}. "
+        "It may be running: `tbh cleanup` finds it once the Hub answers."
     )
 
 
 def find_by_nonce(api: HfApi, job: PaidJob) -> PaidJob | None:
-    """The job that a creation call made although its answer was lost. None if there is none, or
-    if the Hub can't be asked."""
-    try:
-        for info in api.list_jobs(labels={NONCE_LABEL: job.nonce}, namespace=job.namespace):
-            return seen(job, info)
-    except OSError:
-        return None
-    return None
+    """The job that carries the nonce of `job`, a living one before one that has ended; None when
+    there is none (raises the client's errors)."""
+    found = [
+        seen(job, info)
+        for info in api.list_jobs(labels={NONCE_LABEL: job.nonce}, namespace=job.namespace)
+    ]
+    return min(found, key=lambda candidate: candidate.ended, default=None)
 
 
 def inspect(api: HfApi, job: PaidJob) -> PaidJob:
@@ -171,21 +201,29 @@ def inspect(api: HfApi, job: PaidJob) -> PaidJob:
 
 
 def cancel(api: HfApi, job: PaidJob) -> bool:
-    """One cancel call. True when the job is, or surely will be, no longer running."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if not job.job_id:
-        found = find_by_nonce(api, job)
-        if found is None:
-            return True
-        job = found
+    """One cancel call. True when the job is, or surely will be, no longer running; False when that
+    is not known, so that the call must be made again."""
     try:
+        if not job.job_id:
+            found = find_by_nonce(api, job) if job.nonce else None
+            if found is None or found.ended:
+                return True
+            job = found
         api.cancel_job(job_id=job.job_id, namespace=job.namespace)
-    except HfHubHTTPError as error:
-        return error.response is not None and error.response.status_code == 404
-    except OSError:
-        return False
+    except hub_errors(*_NO_DOCUMENT) as error:
+        status = status_of(error)
+        if status == 404:
+            return True
+        # A job that has just ended by itself may be refused too.
+        return status is not None and status < 500 and _has_ended(api, job)
     return True
+
+
+def _has_ended(api: HfApi, job: PaidJob) -> bool:
+    try:
+        return inspect(api, job).ended
+    except hub_errors(*_NO_DOCUMENT):
+        return False
 
 
 def jobs_of_run(api: HfApi, run_id: str, namespace: str | None) -> list[PaidJob]:
@@ -238,22 +276,18 @@ def last_logs(api: HfApi, job: PaidJob, lines: int = 40) -> list[str]:
         return []
 
 
-def explain(error: BaseException) -> str:
-    """One line of what a client's error says, with the status where there is one."""
-    response = getattr(error, "response", None)
-    status = getattr(response, "status_code", None)
-    message = getattr(error, "server_message", None) or str(error)
-    text = " ".join(str(message).split())[:300] or type(error).__name__
-    return f"{status}: {text}" if status and str(status) not in text else text
-
-
 def _iso(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _token() -> str:
+def hub_token() -> str:
+    """The Hub's token on this machine.
+
+    Raises:
+        NotStartedError: there is none.
+    """
     from huggingface_hub import get_token
 
     token = get_token()

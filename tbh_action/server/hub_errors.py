@@ -6,6 +6,8 @@ which is no `OSError`; an error status is a `HfHubHTTPError`, which is both.
 
 from __future__ import annotations
 
+from tbh_action.retry_after import parse_retry_after
+
 
 def hub_errors(*more: type[Exception]) -> tuple[type[Exception], ...]:
     """The types to catch around a call to the Hub, and `more`. Imported late: httpx2 is heavy."""
@@ -19,6 +21,13 @@ def status_of(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     return status if isinstance(status, int) else None
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the Hub asked to wait (`Retry-After`, at most a minute), if it did."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    seconds = parse_retry_after(headers.get("retry-after"))
+    return min(60.0, seconds) if seconds else None
 
 
 def explain(error: BaseException) -> str:

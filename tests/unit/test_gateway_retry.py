@@ -8,10 +8,10 @@ import pytest
 
 from tbh_action.gateway.retry import (
     Trouble,
-    parse_retry_after,
     pause_before_retry,
     repeatable,
 )
+from tbh_action.retry_after import parse_retry_after
 
 REFUSED = Trouble(kind="refused", words="")
 RESET = Trouble(kind="reset", words="")
