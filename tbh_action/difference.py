@@ -94,12 +94,13 @@ def _of_one_attempt(paired: Sequence[tuple[Tally, Tally]], alpha: float) -> Diff
 
 def _of_several_attempts(paired: Sequence[tuple[Tally, Tally]], alpha: float) -> Difference:
     moves = [Fraction(a.passed, a.scored) - Fraction(b.passed, b.scored) for a, b in paired]
+    attempts = max(max(a.scored, b.scored) for a, b in paired)
     permutation = sign_flip_test(moves)
     return Difference(
         n_pairs=len(paired),
         test="paired permutation" if permutation.exact else "paired permutation (sampled)",
         p_value=permutation.p_value,
-        estimate=mean_difference(moves, 1.0 - alpha),
+        estimate=mean_difference(moves, 1.0 - alpha, attempts=attempts),
         method="t over tasks, Bonett and Price 2012",
-        detectable=detectable_mean_drop(moves, alpha=alpha, power=POWER),
+        detectable=detectable_mean_drop(moves, attempts=attempts, alpha=alpha, power=POWER),
     )

@@ -141,26 +141,29 @@ def _sampled_hits(moves: Sequence[int], limit: int, samples: int, seed: int) -> 
     return hits
 
 
-def mean_difference(differences: Sequence[Fraction], confidence: float = 0.95) -> Estimate | None:
+def mean_difference(
+    differences: Sequence[Fraction], confidence: float = 0.95, *, attempts: int = 1
+) -> Estimate | None:
     """The mean of the tasks' differences, with a t interval over tasks; None without tasks.
 
-    The interval is that of the tasks and two more, of +1 and -1: D. G. Bonett and R. M. Price
-    (2012), "Adjusted Wald confidence interval for a difference of binomial proportions based on
-    paired data", J. Educ. Behav. Stat. 37:479-488, with Student's t. So it does not shrink to a
-    point when all tasks agree.
+    The interval is that of the tasks and two more, one a single attempt better and one a single
+    attempt worse (`attempts` is how many a task has): D. G. Bonett and R. M. Price (2012),
+    "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
+    data", J. Educ. Behav. Stat. 37:479-488, which has one attempt, with Student's t. So it does
+    not shrink to a point when all tasks agree.
     """
     if not differences:
         return None
     value = float(sum(differences, Fraction(0)) / len(differences))
-    centre, error, df = _adjusted_error(differences)
+    centre, error, df = _adjusted_error(differences, attempts)
     half = student_t_critical(df, confidence) * error
     low, high = max(-1.0, centre - half), min(1.0, centre + half)
     return Estimate(value=value, interval=(min(low, value), max(high, value)))
 
 
-def _adjusted_error(differences: Sequence[Fraction]) -> tuple[float, float, int]:
+def _adjusted_error(differences: Sequence[Fraction], attempts: int) -> tuple[float, float, int]:
     """Mean, standard error and degrees of freedom with the two tasks of Bonett and Price."""
-    adjusted = [*differences, Fraction(1), Fraction(-1)]
+    adjusted = [*differences, Fraction(1, attempts), Fraction(-1, attempts)]
     m = len(adjusted)
     mean = sum(adjusted, Fraction(0)) / m
     squares = sum(((d - mean) ** 2 for d in adjusted), Fraction(0))
@@ -227,17 +230,18 @@ def _binomial_weights(n: int, p: float) -> list[float]:
 
 
 def detectable_mean_drop(
-    differences: Sequence[Fraction], *, alpha: float = 0.05, power: float = 0.8
+    differences: Sequence[Fraction], *, attempts: int = 1, alpha: float = 0.05, power: float = 0.8
 ) -> float | None:
     """The smallest true drop of the mean that is found with probability `power`; None if none is.
 
-    (t(1 - alpha/2) + t(power)) times the standard error over tasks: the minimum detectable effect
-    of H. S. Bloom (1995), Eval. Rev. 19:547-556; for model evaluations E. Miller (2024),
-    arXiv:2411.00640, section 5.
+    (t(1 - alpha/2) + t(power)) times the standard error over tasks, as in `mean_difference`: the
+    minimum detectable effect of H. S. Bloom (1995), Eval. Rev. 19:547-556; for model evaluations
+    E. Miller (2024), arXiv:2411.00640, section 5. None as well when there are so few tasks that
+    no permutation is rare enough.
     """
-    if not differences:
+    if not differences or mcnemar_exact(len(differences), 0) > alpha:
         return None
-    _, error, df = _adjusted_error(differences)
+    _, error, df = _adjusted_error(differences, attempts)
     factor = student_t_critical(df, 1.0 - alpha) + student_t_critical(df, 2.0 * power - 1.0)
     drop = factor * error
     return drop if drop <= 1.0 else None

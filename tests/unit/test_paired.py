@@ -184,21 +184,41 @@ DIFFERENCES = [
 
 
 @pytest.mark.parametrize("differences", DIFFERENCES)
+@pytest.mark.parametrize("attempts", [1, 5])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_mean_difference__agrees_with_statsmodels(
-    differences: list[Fraction], confidence: float
+    differences: list[Fraction], attempts: int, confidence: float
 ) -> None:
     values = [float(d) for d in differences]
-    low, high = DescrStatsW([*values, 1.0, -1.0]).tconfint_mean(alpha=1 - confidence)
-    estimate = mean_difference(differences, confidence)
+    adjusted = DescrStatsW([*values, 1 / attempts, -1 / attempts])
+    low, high = adjusted.tconfint_mean(alpha=1 - confidence)
+    estimate = mean_difference(differences, confidence, attempts=attempts)
     assert estimate is not None
     assert estimate.value == pytest.approx(np.mean(values), abs=1e-12)
-    assert estimate.interval == pytest.approx((max(-1, low), min(1, high)), abs=1e-9)
+    # Where the two tasks pull the interval past the estimate itself, it ends there.
+    expected = (max(-1, min(low, estimate.value)), min(1, max(high, estimate.value)))
+    assert estimate.interval == pytest.approx(expected, abs=1e-9)
 
 
-@given(st.lists(st.one_of(FIFTHS, MIXED), min_size=1, max_size=60))
-def test_mean_difference__invariants(differences: list[Fraction]) -> None:
-    estimate = mean_difference(differences)
+@pytest.mark.parametrize(
+    ("tasks", "attempts", "spread"), [(89, 5, 0.5), (20, 5, 0.5), (20, 3, 0.1)]
+)
+def test_mean_difference__covers_the_truth(tasks: int, attempts: int, spread: float) -> None:
+    random = np.random.default_rng(3)
+    covered = 0
+    for _ in range(1000):
+        rates = random.beta(spread, spread, tasks)
+        moves = random.binomial(attempts, rates) - random.binomial(attempts, rates)
+        differences = [Fraction(int(move), attempts) for move in moves]
+        estimate = mean_difference(differences, attempts=attempts)
+        assert estimate is not None
+        covered += estimate.interval[0] <= 0 <= estimate.interval[1]
+    assert covered >= 935  # 950 less two standard errors
+
+
+@given(st.lists(st.one_of(FIFTHS, MIXED), min_size=1, max_size=60), st.integers(1, 12))
+def test_mean_difference__invariants(differences: list[Fraction], attempts: int) -> None:
+    estimate = mean_difference(differences, attempts=attempts)
     assert estimate is not None
     low, high = estimate.interval
     assert -1.0 <= low <= estimate.value <= high <= 1.0
@@ -268,12 +288,14 @@ def test_detectable_drop__invariants(case: tuple[int, int]) -> None:
 
 def test_detectable_mean_drop__is_the_textbook_formula() -> None:
     differences = DIFFERENCES[0]
-    values = [*map(float, differences), 1.0, -1.0]
+    values = [*map(float, differences), 0.2, -0.2]
     df = len(values) - 1
     factor = stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)
     expected = factor * stats.sem(values)
-    assert detectable_mean_drop(differences) == pytest.approx(expected, abs=1e-9)
+    assert detectable_mean_drop(differences, attempts=5) == pytest.approx(expected, abs=1e-9)
 
 
-def test_detectable_mean_drop__none_when_it_would_exceed_one() -> None:
-    assert detectable_mean_drop([Fraction(1)]) is None
+def test_detectable_mean_drop__none_when_no_drop_would_be_found() -> None:
+    assert detectable_mean_drop([Fraction(0)] * 5) is None
+    assert detectable_mean_drop([Fraction(0)] * 6) is not None
+    assert detectable_mean_drop([Fraction(1), Fraction(-1)] * 3) is None

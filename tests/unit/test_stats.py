@@ -162,6 +162,23 @@ def test_cluster_rate__edges() -> None:
     assert (one.value, one.interval) == (0.6, (0.0, 1.0))
 
 
+@pytest.mark.parametrize(("tasks", "a", "b"), [(89, 0.5, 0.4), (20, 0.5, 0.4), (89, 5, 4)])
+def test_cluster_rate__covers_the_truth_where_wilson_over_trials_does_not(
+    tasks: int, a: float, b: float
+) -> None:
+    random = np.random.default_rng(3)
+    covered = naive = 0
+    for _ in range(1000):
+        passed = random.binomial(5, random.beta(a, b, tasks)).tolist()
+        estimate = cluster_rate(passed, [5] * tasks)
+        assert estimate is not None
+        covered += estimate.interval[0] <= a / (a + b) <= estimate.interval[1]
+        low, high = wilson(sum(passed), 5 * tasks)
+        naive += low <= a / (a + b) <= high
+    assert covered >= 935  # 950 less two standard errors
+    assert naive < 935
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> list[tuple[int, int]]:
     sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=30))
