@@ -179,7 +179,7 @@ def detectable_drop(
     anyway is taken as observed, and a drop of d needs at least a share d of changed tasks: of a
     share s = max(discordant / n_pairs, d) a part (s + d) / 2 breaks and (s - d) / 2 is fixed. The
     power is summed over the number of changed tasks (unconditional, as in S. W. Duffy 1984,
-    Stat. Med. 3:371-374). None when not even a drop from 1 to 0 would be found.
+    Biometrics 40:1005-1015). None when not even a drop from 1 to 0 would be found.
     """
     if n_pairs == 0 or mcnemar_exact(n_pairs, 0) > alpha:
         return None

@@ -62,7 +62,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 def pass_hat_k(n: int, c: int, k: int) -> float:
     """The chance that all of `k` attempts pass ("pass^k"), when `c` of `n` did: unbiased.
 
-    C(c, k) / C(n, k). S. Yao et al. (2024), "τ-bench", arXiv:2406.12045, section 3.
+    C(c, k) / C(n, k). S. Yao et al. (2024), "τ-bench", arXiv:2406.12045.
     """
     _check_attempts(n, c, k)
     return math.comb(c, k) / math.comb(n, k)
