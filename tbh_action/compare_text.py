@@ -19,6 +19,7 @@ _HEADINGS: Final = {
 }
 # What did not change is counted; naming all of it would bury what did.
 _COUNTED: Final = {"still_failing": "still failing", "same_pass": "still passing"}
+_LISTED: Final = 50
 _VERDICTS: Final = {
     "pass": "PASS",
     "regression": "REGRESSION",
@@ -74,7 +75,9 @@ def _tasks(comparison: Mapping[str, Any], mark: str) -> Iterator[str]:
         if rows and change not in _COUNTED:
             yield ""
             yield f"{heading}, {len(rows)}{mark}:"
-            yield from (_task(row) for row in rows)
+            yield from (_task(row) for row in rows[:_LISTED])
+            if len(rows) > _LISTED:
+                yield f"  … and {len(rows) - _LISTED} more (--json names all)"
     counted = [f"{comparison['counts'][key]} {words}" for key, words in _COUNTED.items()]
     yield ""
     yield f"{', '.join(counted)}{mark}."

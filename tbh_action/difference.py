@@ -21,8 +21,8 @@ from tbh_action.paired import (
 from tbh_action.stats import Estimate
 
 POWER: Final = 0.8
-# Above this many tasks the exact power takes seconds, and the normal one is as good.
-_EXACT_POWER_TASKS: Final = 2_000
+# Above this many tasks the exact power takes long, and the one by Student's t is as good.
+_EXACT_POWER_TASKS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

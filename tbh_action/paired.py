@@ -46,8 +46,11 @@ def mcnemar_exact(broken: int, fixed: int) -> float:
     Given broken + fixed changed tasks, `broken` is Binomial(n, 1/2) when nothing but chance is at
     work; p is twice the smaller tail, at most 1. Q. McNemar (1947), Psychometrika 12:153-157.
     """
-    n, k = broken + fixed, min(broken, fixed)
-    return min(1.0, 2 * sum(math.comb(n, i) for i in range(k + 1)) / (1 << n))
+    n, ways, tail = broken + fixed, 1, 1
+    for i in range(min(broken, fixed)):
+        ways = ways * (n - i) // (i + 1)  # C(n, i + 1) from C(n, i), exactly
+        tail += ways
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def newcombe_difference(pairs: Pairs, confidence: float = 0.95) -> Estimate | None:

@@ -120,3 +120,26 @@ def test_compare__unreadable_results_are_one_line(tmp_path: Path) -> None:
     assert result.output == (
         f"Error: {ours} is no results.json of ours: schema_version is 5, not 1.\n"
     )
+
+
+def test_compare__long_lists_are_cut_with_a_count(tmp_path: Path) -> None:
+    ours = results([row(f"a{n:03}") for n in range(60)])
+    result = invoke(tmp_path, ours, results([row(f"b{n}") for n in range(50)]))
+    assert "Only in this run, 60:\n  a000: passed\n" in result.output
+    assert "  a049: passed\n  … and 10 more (--json names all)\n" in result.output
+    assert "Only in the baseline, 50:" in result.output
+    assert result.output.count("more (--json") == 1
+
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_compare__of_the_sample_results() -> None:
+    args = [str(DATA / "results-sample.json"), str(DATA / "results-sample-baseline.json")]
+    cautious = CliRunner().invoke(compare_command, args)
+    assert cautious.exit_code == 4
+    assert cautious.output.startswith("INCONCLUSIVE: This run scored 77.5%")
+    bold = CliRunner().invoke(compare_command, [*args, "--coverage-floor", "0.7"])
+    assert bold.exit_code == 0
+    assert "Broken, 4:" in bold.output
+    assert "model.revision: 0a7be51 → 1f3c9d2" in bold.output
