@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def doctor_command(
     ctx: click.Context,
+    /,
     run_dir: Path,
     time_budget: float | None,
     as_json: bool,

@@ -19,7 +19,6 @@ from tbh_action.doctor.hub import (
     check_namespace,
     check_scopes,
     check_token,
-    price_per_hour,
 )
 from tbh_action.doctor.machine import (
     check_disk,
@@ -52,5 +51,4 @@ __all__ = [
     "check_tmux",
     "check_token",
     "failures",
-    "price_per_hour",
 ]

@@ -22,8 +22,9 @@ def examine(
     """Yields each check as it is done (the dataset's take seconds)."""
     yield from check_machine(spec, run_dir)
     yield from check_hub(api, spec)
-    yield doctor.check_dataset(spec.benchmark)
-    if spec.benchmark.repo:
+    dataset = doctor.check_dataset(spec.benchmark)
+    yield dataset
+    if spec.benchmark.repo and dataset.status != "fail":
         yield doctor.check_lfs_content(spec.benchmark.repo, spec.benchmark.revision)
     yield doctor.check_runner(os.environ, time_budget)
     yield doctor.check_comment(os.environ)
@@ -60,7 +61,9 @@ def check_hub(api: HfApi, spec: RunSpec) -> Iterator[Check]:
         if hardware:
             yield doctor.check_flavor(hardware, spec.server.flavor, "server")
         yield doctor.check_image(spec.server.image)
-        yield doctor.check_model(api, spec.model.name, spec.model.revision)
+        if spec.model.name in spec.server.command or spec.server.mount_model:
+            # The server takes it from the Hub; a name of the server's own cannot be looked up.
+            yield doctor.check_model(api, spec.model.name, spec.model.revision)
     if on_the_hub and hardware:
         yield doctor.check_flavor(hardware, spec.environment.flavor, "sandbox")
     yield doctor.check_clock(api.endpoint)

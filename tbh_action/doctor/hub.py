@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from tbh_action.doctor.check import Check, fail, ok, warn
+from tbh_action.hardware import flavors_of
 from tbh_action.server.hub_errors import explain, hub_errors, status_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 # The fine-grained permission to start and cancel jobs, as `whoami` spells it.
 JOB_PERMISSION: Final = "job.write"
 _SETTINGS: Final = "https://huggingface.co/settings"
-_HOURS: Final = {"second": 3600, "minute": 60, "hour": 1}
 _SKEW_WARN: Final = 60.0
 _SKEW_FAIL: Final = 600.0
 # repository[:tag][@digest], the repository with an optional registry host and port.
@@ -138,11 +138,6 @@ def check_hardware(api: HfApi) -> tuple[Check, list[JobHardwareInfo]]:
     return ok("hardware", f"{len(hardware)} flavors"), hardware
 
 
-def price_per_hour(machine: JobHardwareInfo) -> float:
-    """US dollars an hour."""
-    return machine.unit_cost_usd * _HOURS.get(machine.unit_label, 60)
-
-
 def check_flavor(hardware: Sequence[JobHardwareInfo], flavor: str, use: str) -> Check:
     """Does the flavor exist, what is it, what does it cost? `use`: `server` or `sandbox`."""
     name = f"{use} flavor"
@@ -157,7 +152,9 @@ def check_flavor(hardware: Sequence[JobHardwareInfo], flavor: str, use: str) -> 
         )
     gpu = found.accelerator
     what = f"{found.cpu}, {found.ram}" + (f", {gpu.quantity} × {gpu.model}" if gpu else "")
-    return ok(name, f"{flavor} ({what}): ${price_per_hour(found):.2f} an hour")
+    price = flavors_of([found])[flavor].usd_per_minute
+    cost = "price unknown" if price is None else f"${price * 60:.2f} an hour"
+    return ok(name, f"{flavor} ({what}): {cost}")
 
 
 def check_image(image: str) -> Check:
