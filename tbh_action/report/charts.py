@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from tbh_action.report import view, words
 from tbh_action.report.words import Results
 
 _WIDTH: Final = 1000
+_BARS_WIDTH: Final = 480
+_BARS_HEIGHT: Final = 190
 _STATUSES: Final = ("passed", "failed", "errored")
 # Above this many trials a drawing has one path for each status, and no title on each trial.
 _MANY: Final = 3000
@@ -50,7 +52,7 @@ def outcome_strip(results: Results) -> str:
     counts = results["counts"]
     label = ", ".join(f"{counts[status]} {status}" for status in _STATUSES)
     total = math.ceil(len(rows) / columns) * height
-    return _svg(total, f"Outcomes: {label}", _boxes(boxes), hatch="strip")
+    return _svg(total, f"Outcomes: {label}", _boxes(boxes), hatch="hatch-strip")
 
 
 def _columns(number: int) -> int:
@@ -89,10 +91,13 @@ def _boxes(boxes: Sequence[_Box]) -> Iterator[str]:
             yield f'<path class="s-{status}" d="{steps}"/>'
 
 
-def _svg(height: float, label: str, parts: Iterator[str] | Sequence[str], *, hatch: str) -> str:
+def _svg(
+    height: float, label: str, parts: Iterable[str], *, hatch: str, width: int = _WIDTH
+) -> str:
+    """`hatch` is the identifier of the drawing's own pattern for what was not scored."""
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{html(label)}" '
-        f'class="with-{hatch}">{_HATCH.format(id=f"hatch-{hatch}")}{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{html(label)}" '
+        f'style="--hatch:url(#{hatch})">{_HATCH.format(id=hatch)}{"".join(parts)}</svg>'
     )
 
 
@@ -142,7 +147,7 @@ def timeline(results: Results) -> str:
         f"{words.plural(len(trials), 'trial')} in {words.duration(end)}, "
         f"{lanes} at once at most, {words.plural(outages, 'outage')}"
     )
-    return _svg(below + (64 if limits else 0), label, [*parts, *limits], hatch="time")
+    return _svg(below + (76 if limits else 0), label, [*parts, *limits], hatch="hatch-time")
 
 
 def _lanes(results: Results) -> tuple[list[_Trial], float]:
@@ -192,7 +197,7 @@ def _passes(results: Results, origin: float, scale: float, bottom: float) -> Ite
         )
         if width > 26:
             text = f"Pass {row['number']}" if width > 58 else str(row["number"])
-            yield f'<text class="label" x="{x + 6:.1f}" y="17">{html(text)}</text>'
+            yield f'<text x="{x + 6:.1f}" y="17">{html(text)}</text>'
 
 
 def _outages(
@@ -220,10 +225,7 @@ def _axis(end: float, scale: float, bottom: float) -> Iterator[str]:
         anchor = "start" if number == 0 else "end" if x > _WIDTH - 20 else "middle"
         text = words.duration(number * step) if number else "0"
         yield f'<path class="tick" d="M{x:.1f} {bottom:.1f}v5"/>'
-        yield (
-            f'<text class="label" x="{x:.1f}" y="{bottom + 19:.1f}" text-anchor="{anchor}">'
-            f"{text}</text>"
-        )
+        yield (f'<text x="{x:.1f}" y="{bottom + 19:.1f}" text-anchor="{anchor}">{text}</text>')
 
 
 def _limits(results: Results, origin: float, end: float, scale: float, top: float) -> list[str]:
@@ -237,7 +239,7 @@ def _limits(results: Results, origin: float, end: float, scale: float, top: floa
         return []
     points.sort(key=lambda point: point[0])
     highest = max(limit for _, limit, _ in points) or 1
-    base, height = top + 56, 30
+    base, height = top + 70, 30
     path, parts, last_label = "", [], -99.0
     for index, (since, limit, reason) in enumerate(points):
         x, y = since * scale, base - limit / highest * height
@@ -249,9 +251,9 @@ def _limits(results: Results, origin: float, end: float, scale: float, top: floa
             f'width="{max((until - since) * scale, 1):.1f}"><title>{title}</title></rect>'
         )
         if x - last_label > 24:
-            parts.append(f'<text class="label" x="{x + 3:.1f}" y="{y - 5:.1f}">{limit}</text>')
+            parts.append(f'<text x="{x + 3:.1f}" y="{y - 5:.1f}">{limit}</text>')
             last_label = x
-    label = f'<text class="label" x="0" y="{top + 12:.1f}">Trials at once, at most</text>'
+    label = f'<text x="0" y="{top + 12:.1f}">Trials at once, at most</text>'
     return [label, f'<path class="limit" d="{path}H{end * scale:.1f}"/>', *parts]
 
 
@@ -267,7 +269,14 @@ def histogram(rows: Sequence[Results], key: str, edges: Sequence[float], labels:
     totals = [sum(stack[bar] for stack in stacks.values()) for bar in range(len(labels))]
     if not any(totals):
         return ""
-    return "".join(_bars(stacks, totals, labels))
+    spoken = ", ".join(f"{label}: {n}" for label, n in zip(labels, totals, strict=True) if n)
+    return _svg(
+        _BARS_HEIGHT + 26,
+        f"Trials by range: {spoken}",
+        _bars(stacks, totals, labels),
+        hatch=f"hatch-{key}",
+        width=_BARS_WIDTH,
+    )
 
 
 def measure(row: Results, key: str) -> float | None:
@@ -277,31 +286,28 @@ def measure(row: Results, key: str) -> float | None:
 
 
 def _bars(stacks: dict[str, list[int]], totals: list[int], labels: list[str]) -> Iterator[str]:
-    width, height, top = 480, 190, 24
-    bar, highest = width / len(labels), max(totals)
-    spoken = ", ".join(f"{label}: {n}" for label, n in zip(labels, totals, strict=True) if n)
-    yield (
-        f'<svg viewBox="0 0 {width} {height + 26}" role="img" '
-        f'aria-label="{html(f"Trials by range: {spoken}")}">'
-    )
+    bar, highest = _BARS_WIDTH / len(labels), max(totals)
     for index, label in enumerate(labels):
-        y = float(height)
+        y = float(_BARS_HEIGHT)
         for status, stack in stacks.items():
             if stack[index]:
-                tall = stack[index] / highest * (height - top)
+                tall = stack[index] / highest * (_BARS_HEIGHT - 24)
                 y -= tall
+                title = html(f"{label}: {stack[index]} {status}")
                 yield (
                     f'<rect class="s-{status}" x="{index * bar + 3:.1f}" y="{y:.1f}" '
                     f'width="{bar - 6:.1f}" height="{max(tall - 1, 0.5):.1f}">'
-                    f"<title>{html(f'{label}: {stack[index]} {status}')}</title></rect>"
+                    f"<title>{title}</title></rect>"
                 )
         middle = index * bar + bar / 2
         if totals[index]:
-            yield f'<text class="label" text-anchor="middle" x="{middle:.1f}" y="{y - 5:.1f}">'
-            yield f"{totals[index]}</text>"
-        yield f'<text class="label" text-anchor="middle" x="{middle:.1f}" y="{height + 19}">'
-        yield f"{html(label)}</text>"
-    yield f'<path class="tick" d="M0 {height}h{width}"/></svg>'
+            yield _middle(middle, y - 5, str(totals[index]))
+        yield _middle(middle, _BARS_HEIGHT + 19, label)
+    yield f'<path class="tick" d="M0 {_BARS_HEIGHT}h{_BARS_WIDTH}"/>'
+
+
+def _middle(x: float, y: float, text: str) -> str:
+    return f'<text text-anchor="middle" x="{x:.1f}" y="{y:.1f}">{html(text)}</text>'
 
 
 def quantiles(rows: Sequence[Results], key: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@
   const log = (text, label) => {
     const pre = make("pre", text);
     pre.tabIndex = 0;
-    pre.setAttribute("role", "region");
+    pre.setAttribute("role", "group");
     pre.setAttribute("aria-label", label);
     return pre;
   };
@@ -45,7 +45,11 @@
     parts.push(list);
     if (attempt.reason) parts.push(make("p", attempt.reason));
     if (attempt.message && attempt.message !== attempt.reason) parts.push(log(attempt.message, "Message"));
-    if (attempt.log) parts.push(make("p", "The end of its log:", "quiet"), log(attempt.log, "The end of the log"));
+    if (attempt.log) {
+      const end = log(attempt.log, "The end of the log");
+      end.classList.add("log-end");
+      parts.push(make("p", "The end of its log:", "quiet"), end);
+    }
     if (attempt.earlier.length) {
       parts.push(make("p", "Earlier trials, which do not count:", "quiet"));
       const earlier = make("ul");
@@ -92,6 +96,7 @@
     cell.append(...commandParts(task.command));
     detail.append(cell);
     row.after(detail);
+    for (const end of detail.querySelectorAll(".log-end")) end.scrollTop = end.scrollHeight;
   };
 
   const filter = () => {

@@ -29,9 +29,9 @@ _LOG: Final = 6000
 _MESSAGE: Final = 2000
 _MINUTE: Final = 60.0
 _TIME_EDGES: Final = tuple(n * _MINUTE for n in (1, 2, 5, 10, 20, 40, 80, 160))
-_TIME_LABELS: Final = ["<1m", "1m", "2m", "5m", "10m", "20m", "40m", "80m", "160m+"]
+_TIME_LABELS: Final = ["<1", "1–2", "2–5", "5–10", "10–20", "20–40", "40–80", "–160", "160+"]
 _TOKEN_EDGES: Final = tuple(n * 1000.0 for n in (2, 5, 10, 20, 50, 100, 200, 500))
-_TOKEN_LABELS: Final = ["<2k", "2k", "5k", "10k", "20k", "50k", "100k", "200k", "500k+"]
+_TOKEN_LABELS: Final = ["<2", "2–5", "5–10", "10–20", "20–50", "–100", "–200", "–500", "500+"]
 
 
 def render(results: Results) -> str:
