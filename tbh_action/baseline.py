@@ -13,7 +13,7 @@ from typing import Any, Final
 from tbh_action.changes import tally
 from tbh_action.conditions import measurement_fingerprint
 from tbh_action.earlier import Earlier, EarlierRun, read_earlier
-from tbh_action.errors import SpecError
+from tbh_action.errors import SpecError, TbhError
 from tbh_action.harbor.documents import mapping
 
 LATEST: Final = "latest"
@@ -25,14 +25,16 @@ _SHORTEST_REVISION: Final = 4
 class Baseline:
     """The chosen run; None when there is none yet. `why` is a sentence in both cases.
 
-    `history` are the earlier runs that were measured as ours was, for flaky tasks; `problems` name
-    files that could not be read.
+    `unavailable` says that there may be one, but its place could not be read. `history` are the
+    earlier runs that were measured as ours was, for flaky tasks; `problems` name files that could
+    not be read.
     """
 
     run: EarlierRun | None
     why: str
     history: tuple[EarlierRun, ...] = ()
     problems: tuple[str, ...] = ()
+    unavailable: bool = False
 
     def document(self) -> dict[str, Any]:
         """`comparison.baseline`: which run it is, in the words of its own file."""
@@ -72,6 +74,20 @@ def find_baseline(text: str, ours: Mapping[str, Any]) -> Baseline:
     """
     place, _, wanted = text.partition("#")
     return choose(read_earlier(place), ours, wanted=wanted or LATEST, place=place)
+
+
+def baseline_or_reason(text: str, ours: Mapping[str, Any]) -> Baseline:
+    """`find_baseline` for the end of a run, where no problem may cost the results: it becomes
+    the reason why nothing was compared, and the gate's doubt."""
+    try:
+        return find_baseline(text, ours)
+    except TbhError as error:
+        return Baseline(run=None, why=error.message, unavailable=True)
+
+
+def check_baseline(text: str) -> None:
+    """For before a run: raises what `find_baseline` would raise for the place itself."""
+    read_earlier(text.partition("#")[0])
 
 
 def choose(earlier: Earlier, ours: Mapping[str, Any], *, wanted: str, place: str) -> Baseline:

@@ -84,15 +84,18 @@ def decide(
     results: Mapping[str, Any],
     comparison: Mapping[str, Any] | None,
     policy: Policy,
+    *,
     flaky: Sequence[str] = (),
+    lost_baseline: str = "",
 ) -> Gate:
     """Whether the check fails.
 
     Bad news (exit 1) wins over doubt (exit 4), and doubt over green. `flaky` tasks are named where
-    they broke; they count like any other. With `never` the exit code is 0 and the doubts are
+    they broke; they count like any other. `lost_baseline` says why a baseline that was asked for
+    could not be read. With `never` the exit code is 0 and the doubts are
     still listed.
     """
-    failures, doubts, notes = _answer(results, comparison, policy)
+    failures, doubts, notes = _answer(results, comparison, policy, lost_baseline)
     doubts = [*doubts, *_doubts_about_run(results, policy)]
     notes = [*notes, *_about_flaky(comparison, flaky)]
     never = policy.fail_on.kind == "never"
@@ -112,15 +115,23 @@ type _Sentences = tuple[list[str], list[str], list[str]]
 
 
 def _answer(
-    results: Mapping[str, Any], comparison: Mapping[str, Any] | None, policy: Policy
+    results: Mapping[str, Any],
+    comparison: Mapping[str, Any] | None,
+    policy: Policy,
+    lost_baseline: str,
 ) -> _Sentences:
     """Failures, doubts and notes that follow from what the gate was asked."""
     kind = policy.fail_on.kind
     if kind == "below":
         return _below(results, policy)
     if comparison is None:
-        asked = kind in ("regression", "any-drop")
-        return [], [], ["There was no earlier run to compare with."] if asked else []
+        if lost_baseline:
+            return [], [lost_baseline], []
+        return [], [], [] if kind == "never" else ["There was no earlier run to compare with."]
+    return _compared(comparison, kind)
+
+
+def _compared(comparison: Mapping[str, Any], kind: Kind) -> _Sentences:
     reason, verdict = str(comparison["reason"]), comparison["verdict"]
     if verdict in ("inconclusive", "not_comparable"):
         return [], [reason], []

@@ -44,7 +44,8 @@ def judged(
                 criteria=judgement.criteria,
             )
         warnings += [note for note in notes if note not in warnings]
-    gate = decide(results, comparison, judgement.policy, flaky)
+    lost = baseline.why if baseline is not None and baseline.unavailable else ""
+    gate = decide(results, comparison, judgement.policy, flaky=flaky, lost_baseline=lost)
     return {
         **results,
         "comparison": comparison,

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from tbh_action.baseline import Baseline, choose, commit_of, find_baseline
+from tbh_action.baseline import (
+    Baseline,
+    baseline_or_reason,
+    check_baseline,
+    choose,
+    commit_of,
+    find_baseline,
+)
 from tbh_action.earlier import Earlier, EarlierRun
 from tbh_action.errors import SpecError
 from tests.factories import results, write
@@ -169,3 +176,22 @@ def test_find_baseline__in_a_directory_with_a_choice(tmp_path: Path) -> None:
     assert name_of(found) == "c"
     assert len(found.history) == 3
     assert "broken/results.json" in found.problems[0]
+
+
+def test_baseline_or_reason__keeps_the_reason_instead_of_raising(tmp_path: Path) -> None:
+    lost = baseline_or_reason(str(tmp_path / "absent"), OURS)
+    assert lost.run is None
+    assert lost.unavailable
+    assert lost.why.startswith("There is nothing at")
+    write(tmp_path / "a/results.json", A.results)
+    found = baseline_or_reason(str(tmp_path), OURS)
+    assert found == find_baseline(str(tmp_path), OURS)
+    assert not found.unavailable
+    assert baseline_or_reason(f"{tmp_path}#nothing", OURS).unavailable
+
+
+def test_check_baseline__of_the_place_alone(tmp_path: Path) -> None:
+    check_baseline(str(tmp_path))
+    check_baseline(f"{tmp_path}#1234")
+    with pytest.raises(SpecError, match="There is nothing at"):
+        check_baseline(f"{tmp_path}/absent#latest")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tbh_action.changes import CHANGES
@@ -199,6 +199,7 @@ def test_compare__several_attempts_use_all_of_them() -> None:
 LETTERS = st.lists(st.sampled_from(["pp", "pf", "ff", "pe", "ee"]), min_size=0, max_size=15)
 
 
+@settings(deadline=None)
 @given(LETTERS, LETTERS)
 def test_compare__invariants(ours: list[str], theirs: list[str]) -> None:
     def document(groups: list[str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def gate(
     if theirs is not None:
         theirs = theirs if isinstance(theirs, dict) else results(theirs)
         comparison = compare(ours, theirs, baseline=BASELINE)
-    return decide(ours, comparison, Policy(fail_on=parse_fail_on(fail_on), **policy), flaky)
+    return decide(ours, comparison, Policy(fail_on=parse_fail_on(fail_on), **policy), flaky=flaky)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,17 @@ def test_decide__coverage_floor_is_configurable_and_met_at_equality() -> None:
 def test_decide__says_when_there_was_nothing_to_compare_with() -> None:
     assert gate(GOOD).reasons == ("There was no earlier run to compare with.",)
     assert gate(GOOD, fail_on="never").reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "code"), [("regression", 4), ("any-drop", 4), ("never", 0), ("below:0.5", 0)]
+)
+def test_decide__a_baseline_that_cannot_be_read_is_no_green(fail_on: str, code: int) -> None:
+    policy = Policy(fail_on=parse_fail_on(fail_on))
+    decision = decide(results(GOOD), None, policy, lost_baseline="The store can't be read.")
+    assert decision.exit_code == code
+    assert not decision.failed
+    assert ("The store can't be read." in decision.reasons) == (fail_on != "below:0.5")
 
 
 def test_decide__flaky_tasks_are_named_and_still_count() -> None:

@@ -54,6 +54,15 @@ def test_judged__an_empty_store_is_said_and_is_green() -> None:
     ]
 
 
+def test_judged__a_lost_baseline_keeps_the_results_and_is_no_green() -> None:
+    lost = Baseline(run=None, why="The store can't be read.", unavailable=True)
+    document = judged(results("p" * 20), lost, JUDGEMENT)
+    assert document["comparison"] is None
+    assert document["gate"]["exit_code"] == 4
+    assert document["gate"]["reasons"] == ["The store can't be read."]
+    assert document["warnings"] == ["Nothing was compared: The store can't be read."]
+
+
 def test_judged__policy_is_used() -> None:
     judgement = Judgement(policy=Policy(fail_on=parse_fail_on("below:0.9")))
     assert judged(results("f" * 8 + "p" * 12), None, judgement)["gate"]["exit_code"] == 1

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -97,6 +97,7 @@ def test_newcombe_difference__without_pairs() -> None:
     assert newcombe_difference(pairs_of(0, 0, 0, 0)) is None
 
 
+@settings(deadline=None)
 @given(st.tuples(*[st.integers(0, 60)] * 4).filter(any))
 def test_newcombe_difference__invariants(table: tuple[int, int, int, int]) -> None:
     both, fixed, broken, neither = table
@@ -126,6 +127,7 @@ MIXED = st.tuples(st.integers(-12, 12), st.sampled_from([1, 3, 4, 12])).map(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(FIFTHS, MIXED), min_size=1, max_size=9))
 def test_sign_flip_test__is_the_share_of_all_patterns(differences: list[Fraction]) -> None:
     result = sign_flip_test(differences)
@@ -145,6 +147,7 @@ def test_sign_flip_test__agrees_with_scipy() -> None:
     assert sign_flip_test(differences).p_value == pytest.approx(expected, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 20))
 def test_sign_flip_test__of_single_attempts_is_mcnemar(broken: int, fixed: int, same: int) -> None:
     moves = [Fraction(-1)] * broken + [Fraction(1)] * fixed + [Fraction(0)] * same
@@ -216,6 +219,7 @@ def test_mean_difference__covers_the_truth(tasks: int, attempts: int, spread: fl
     assert covered >= 935  # 950 less two standard errors
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(FIFTHS, MIXED), min_size=1, max_size=60), st.integers(1, 12))
 def test_mean_difference__invariants(differences: list[Fraction], attempts: int) -> None:
     estimate = mean_difference(differences, attempts=attempts)
@@ -272,6 +276,7 @@ def test_detectable_drop__too_few_tasks_for_any(n: int) -> None:
     assert detectable_drop(n, 0) is None
 
 
+@settings(deadline=None)
 @given(st.integers(6, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
 def test_detectable_drop__invariants(case: tuple[int, int]) -> None:
     n, discordant = case

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
@@ -63,6 +63,7 @@ def test_normal_critical__refuses_what_is_no_probability(confidence: float) -> N
         normal_critical(confidence)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson__invariants(counts: tuple[int, int]) -> None:
     k, n = counts
@@ -185,6 +186,7 @@ def clusters(draw: st.DrawFn) -> list[tuple[int, int]]:
     return [(draw(st.integers(0, size)), size) for size in sizes]
 
 
+@settings(deadline=None)
 @given(clusters())
 def test_cluster_rate__invariants(pairs: list[tuple[int, int]]) -> None:
     estimate = cluster_rate([x for x, _ in pairs], [n for _, n in pairs])
@@ -233,6 +235,7 @@ def test_mean_pass_at_k__leaves_out_tasks_with_too_few_attempts() -> None:
     assert mean_pass_hat_k([], 1) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=20))
 def test_mean_pass_at_k__grows_with_k_and_pass_hat_k_falls(passed: list[int]) -> None:
     counts = [(5, c) for c in passed]
