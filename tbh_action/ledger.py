@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -199,13 +200,40 @@ def reconcile(
     repeat: RepeatPolicy = DEFAULT_REPEAT,
     reward_key: str = DEFAULT_REWARD_KEY,
 ) -> list[Attempt]:
-    """Records each trial directory that the ledger lacks, in the job and in the archive.
+    """Records each trial directory that the ledger lacks; see `unrecorded` for the arguments.
 
     Idempotent, so it is both the normal way in and the repair after a kill -9. Returns what was
     new, oldest end first.
+    """
+    known = {attempt.trial for attempt in read_attempts(run_dir.attempts)}
+    new = unrecorded(
+        run_dir,
+        known,
+        pass_number=pass_number,
+        running=running,
+        outages=outages,
+        repeat=repeat,
+        reward_key=reward_key,
+    )
+    append_attempts(run_dir.attempts, new)
+    return new
+
+
+def unrecorded(
+    run_dir: RunDir,
+    known: AbstractSet[str],
+    *,
+    pass_number: int | None,
+    running: bool = False,
+    outages: Sequence[Interval] = (),
+    repeat: RepeatPolicy = DEFAULT_REPEAT,
+    reward_key: str = DEFAULT_REWARD_KEY,
+) -> list[Attempt]:
+    """The trials in the job and in the archives that are not in `known`, oldest end first.
 
     Args:
         run_dir: the run.
+        known: names of trials that are recorded already.
         pass_number: the pass that made the trials of the job directory; archived ones carry
             their own.
         running: Harbor is at work: a trial without a readable result has not ended yet.
@@ -213,24 +241,20 @@ def reconcile(
         repeat: see `judge`.
         reward_key: the name of the reward that counts.
     """
-    known = {attempt.trial for attempt in read_attempts(run_dir.attempts)}
-    places = [(run_dir.harbor_job, pass_number)]
+    places: list[tuple[Path, int | None]] = [(run_dir.harbor_job, pass_number)]
     places += [(archive, int(archive.name[5:])) for archive in run_dir.archives()]
-    new: list[Attempt] = []
+    new: dict[str, Attempt] = {}
     for place, number in places:
         for directory in trial_directories(place):
-            trial = None if directory.name in known else read_trial(directory, reward_key)
-            if trial is None or trial.directory in known:
+            if directory.name in known or directory.name in new:
                 continue
+            trial = read_trial(directory, reward_key)
             if running and (trial.unfinished or trial.unreadable is not None):
                 continue
-            known.add(trial.directory)
             judgement = judge(trial, outages=outages, repeat=repeat)
             where = str(directory.relative_to(run_dir.root))
-            new.append(attempt_of(trial, judgement, pass_number=number, directory=where))
-    new.sort(key=_by_end)
-    append_attempts(run_dir.attempts, new)
-    return new
+            new[directory.name] = attempt_of(trial, judgement, pass_number=number, directory=where)
+    return sorted(new.values(), key=_by_end)
 
 
 def rejudge(

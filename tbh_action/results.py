@@ -193,27 +193,20 @@ def _warnings(rows: Sequence[Outcome], surplus: Sequence[str]) -> list[str]:
         if row.status == "errored":
             what = f"{row.task} ({row.reason})" if row.winner else row.task
             by_class.setdefault(row.failure_class, []).append(what)
-    sentences = {
-        "unclassified": "{n} failed in a way that nobody has classified, so they are not scored",
-        "unreadable": "{n} left a result that cannot be read",
-        "verifier": "{n} have no valid reward",
-        "missing": "{n} of the plan left no trial",
-        "setup": "{n} failed because the run was set up wrong",
+    leads = {
+        "unclassified": "Failed in a way that nobody has classified, so not scored",
+        "unreadable": "Left a result that cannot be read",
+        "verifier": "Without a valid reward",
+        "missing": "Planned, but without any trial",
+        "setup": "The run was set up wrong for",
     }
-    warnings = [
-        f"{text.format(n=_slots(len(by_class[name])))}: {_listed(by_class[name])}."
-        for name, text in sentences.items()
-        if name in by_class
-    ]
+    found = [(lead, by_class[name]) for name, lead in leads.items() if name in by_class]
     if surplus:
-        warnings.append(
-            f"{len(surplus)} task(s) with trials are not in the plan and do not count: "
-            f"{_listed(surplus)}."
-        )
-    return warnings
+        found.append(("Not in the plan, so not counted", list(surplus)))
+    return [f"{lead} ({_tasks(len(names))}): {_listed(names)}." for lead, names in found]
 
 
-def _slots(count: int) -> str:
+def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 

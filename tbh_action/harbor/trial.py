@@ -6,6 +6,7 @@ that still say enough to be counted. What cannot be read stays a row with its re
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -245,7 +246,7 @@ def _reward(document: dict[str, Any], key: str) -> tuple[float | None, str | Non
         return None, f"the verifier gave no {key!r}, but {names}"
     reward = finite(rewards[key])
     if reward is None:
-        value = text(repr(rewards[key]), 40)
+        value = text(json.dumps(rewards[key]), 40)
         return None, f"the reward is no finite number ({value})"
     return reward, None
 

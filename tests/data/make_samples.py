@@ -291,7 +291,8 @@ def hostile() -> dict[str, Any]:
     maker = Maker(5, START)
     message = (
         "\n::error::x\n::set-output name=passed::99\n::stop-commands::t\n</td></tr></table>"
-        "<h1>x</h1><script>alert(1)</script> @octocat #1 |a|`b`\n```\n# heading\n\x1b[2J\x1b]0;t\x07"
+        "<h1>x</h1><script>alert(1)</script> @octocat #1 |a|`b`\n```\n# heading\n"
+        "\x1b[2J\x1b]0;t\x07"
         "\u202etxt.exe 😀 " + "x" * 10_000
     )
     attempts = []
