@@ -185,6 +185,7 @@ _FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "code": _made(lambda value: escape.markdown_code(_short(value))),
     "fence": _made(lambda value, language="": escape.markdown_fence(_text(value), language)),
     "short": _short,
+    "sentence": words.sentence,
     "link": _made(_link),
     "mark": _made(_mark),
     "status": _made(_status),

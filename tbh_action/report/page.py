@@ -77,6 +77,7 @@ def _environment() -> Environment:
             words.moment,
             words.p_value,
             words.outcome,
+            words.sentence,
         )
     }
     environment.filters["line"] = lambda value: escape.one_line(str(value))

@@ -108,7 +108,7 @@ def _level(results: Results) -> tuple[str, str]:
         title = f"{words.VERDICTS.get(name, name)} against {words.baseline_name(comparison)}"
         level = {"pass": "good", "regression": "bad"}.get(name, "unsure")
     else:
-        level, title = "none", "Nothing to compare with"
+        level, title = "none", "No baseline"
     if level != "bad" and gate.get("exit_code"):
         return "unsure", "No verdict"
     if level != "bad" and words.incomplete(results):
@@ -117,13 +117,7 @@ def _level(results: Results) -> tuple[str, str]:
 
 
 def _unique(sentences: list[str]) -> list[str]:
-    return list(dict.fromkeys(_sentence(text) for text in sentences if text.strip()))
-
-
-def _sentence(text: str) -> str:
-    """With a capital letter and an end."""
-    text = text.strip()
-    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?…" else ".")
+    return list(dict.fromkeys(words.sentence(text) for text in sentences if text.strip()))
 
 
 def flips(results: Results) -> dict[str, list[Results]]:

@@ -142,6 +142,14 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def sentence(text: str) -> str:
+    """`text` with a capital letter and an end; empty stays empty."""
+    text = text.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?…" else ".")
+
+
 def title(results: Results) -> str:
     """What was measured: `Qwen/Qwen3.8-27B-FP8 on terminal-bench-2.1`."""
     return f"{results['model']['name']} on {results['benchmark']['name']}"

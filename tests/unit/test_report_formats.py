@@ -155,7 +155,9 @@ def test_report_command__prints_one(tmp_path: Path, chosen: str) -> None:
         (None, "There is no"),
         ("{", "cannot be read"),
         ("[]", "is no results.json"),
-        ('{"tasks": [], "counts": {}, "schema_version": 9}', "schema version 9"),
+        ('{"tasks": [], "schema_version": 9}', "schema version 9"),
+        ('{"tasks": [], "schema_version": 1}', "run, model, benchmark"),
+        ('{"tasks": NaN}', "NaN is no JSON"),
     ],
 )
 def test_report_command__what_is_no_result(tmp_path: Path, text: str | None, message: str) -> None:
