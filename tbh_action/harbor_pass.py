@@ -1,4 +1,4 @@
-"""One pass: Harbor over the run's job, from the archive of what it repeats to the ledger's repair."""
+"""One pass: Harbor over the run's job, from archiving what it repeats to repairing the ledger."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ is where they meet the clock, the plugin's events and the files of the run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tbh_action import cost, ledger, watchdog
 from tbh_action import state as run_state
@@ -27,6 +27,10 @@ from tbh_action.schedule import Admission, Now, admit, drained, expected_seconds
 from tbh_action.server.hf_job import PaidJob
 from tbh_action.spec import RunSpec
 from tbh_action.state import RunState
+
+if TYPE_CHECKING:
+    from tbh_action.gateway import Gateway
+    from tbh_action.server.supervisor import Supervisor
 
 # A pass is drained only when it looks so twice: Harbor takes a moment from one trial to the next.
 _DRAINED_TICKS: Final = 3
@@ -54,8 +58,9 @@ class Leg:
         tasks: Mapping[str, TaskInfo],
         limits: Limits,
         earlier: Mapping[str, float],
-        control_key: str,
+        key: str,
     ) -> None:
+        self.key = key
         self.spec = spec
         self.run_dir = run_dir
         self.state = state
@@ -70,11 +75,9 @@ class Leg:
             cap=spec.agent.max_time,
         )
         self.stop: str | None = None
-        self.server_up: Callable[[], bool] = lambda: False
-        self.outages: Callable[[], list[Interval]] = list
-        self.control = Control(
-            control_key, first=self.first, admit=self.admit, changed=self.changed
-        )
+        self.supervisor: Supervisor | None = None
+        self.gateway: Gateway | None = None
+        self.control = Control(key, first=self.first, admit=self.admit, changed=self.changed)
         self.pass_number = 0
         self._judged: list[Judgement] = []
         self._attempts = {a.trial: a for a in ledger.read_attempts(run_dir.attempts)}
@@ -87,6 +90,15 @@ class Leg:
             sandbox_flavor=spec.environment.flavor,
         )
         self._log_limit()
+
+    def follow(self, supervisor: Supervisor, gateway: Gateway) -> None:
+        """Whose word counts on whether a server is up, and since when it was not."""
+        self.supervisor, self.gateway = supervisor, gateway
+
+    def outages(self) -> list[Interval]:
+        """When no server answered, as gateway and supervisor saw it."""
+        seen = list(self.gateway.outages) if self.gateway else []
+        return seen + (list(self.supervisor.intervals) if self.supervisor else [])
 
     # What the gate asks.
 
@@ -123,7 +135,7 @@ class Leg:
                 at=now,
                 running=len(running),
                 limit=self.limit.value,
-                server_up=self.server_up(),
+                server_up=self.supervisor is not None and self.supervisor.up,
                 stop=self.stop,
                 deadline=self.limits.deadline,
             ),
@@ -269,7 +281,8 @@ class Leg:
         late = self.limits.deadline is not None and now > self.limits.deadline
         if late and self.stop is None:
             self.stop = "the leg's time is used up (--time-budget)"
-        return hung or self.stop or self._drained()
+        failed = self.supervisor.failed if self.supervisor else None
+        return hung or self.stop or failed or self._drained()
 
     def _drained(self) -> str | None:
         waiting = self.control.waiting

@@ -17,6 +17,8 @@ from typing import Any, Final
 from tbh_action.errors import NotStartedError, SpecError
 
 HARBOR_JOB: Final = "job"
+# What may lie in a run directory before its spec is written.
+_OURS: Final = frozenset({".lock", "harbor", "tasks.json", "events.jsonl", "state.json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,7 @@ def open_run_dir(root: Path) -> RunDir:
     if root.exists() and not root.is_dir():
         raise SpecError(f"{root} is a file; give a directory for the run (--run-dir).")
     if root.is_dir() and not run_dir.spec.exists():
-        foreign = [
-            entry.name for entry in root.iterdir() if entry.name not in (".lock", "spec.json")
-        ]
+        foreign = [entry.name for entry in root.iterdir() if entry.name not in _OURS]
         if foreign:
             raise SpecError(
                 f"{root} is not empty and holds no run of ours ({foreign[0]!r}, …); "

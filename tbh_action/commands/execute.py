@@ -1,0 +1,109 @@
+"""What `tbh run` and `tbh resume` share: from a spec and a directory to an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tbh_action import run, state_file
+from tbh_action.answer import make_results, write_answer
+from tbh_action.errors import EXIT_INCOMPLETE, NotStartedError, SpecError
+from tbh_action.gate_options import judgement_from
+from tbh_action.journal import Journal
+from tbh_action.plan import earlier_seconds
+from tbh_action.prepare import Prepared, Request, prepare
+from tbh_action.report.terminal import render
+from tbh_action.rundir import RunDir, locked, open_run_dir
+from tbh_action.shard import parse_shard
+from tbh_action.spec import RunSpec
+
+
+def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
+    """Runs one leg and writes its answer. Returns the exit code (see errors.py).
+
+    Raises:
+        SpecError, NotStartedError: with what to do.
+    """
+    judgement = judgement_from(options)
+    request = Request(
+        spec=spec,
+        shard=parse_shard(options["shard"]) if options.get("shard") else None,
+        time_budget=options["time_budget"],
+        max_cost=options["max_cost"],
+        keep_server=options["keep_server"],
+        earlier=_earlier(judgement.baseline),
+        # A server of one's own has a key of its own; one behind the Hub's proxy takes the token.
+        endpoint_key=os.environ.get("OPENAI_API_KEY") or os.environ.get("HF_TOKEN"),
+    )
+    run_dir = open_run_dir(root)
+    packed = Path(options["state"]) if options.get("state") else None
+    with locked(run_dir):
+        if packed is not None and state_file.unpack(packed, run_dir):
+            click.echo(f"continuing from {packed}")
+        try:
+            code = _leg(request, run_dir, judgement, options)
+        finally:
+            if packed is not None and run_dir.spec.exists():
+                state_file.pack(run_dir, packed)
+    return code
+
+
+def _leg(request: Request, run_dir: RunDir, judgement: Any, options: dict[str, Any]) -> int:
+    journal = Journal(run_dir.events)
+    prepared = prepare(request, run_dir, journal)
+    number: int | None = None
+    failure: NotStartedError | None = None
+    try:
+        number = asyncio.run(run.run_leg(prepared))
+    except NotStartedError as error:
+        failure = error
+    finally:
+        left = run.settle(prepared)
+    if left:
+        journal.say(f"MAY STILL RUN: {', '.join(left)}; stop it: tbh cleanup --run {run_dir.name}")
+    final = _answer(prepared, judgement, options)
+    if number is not None:
+        click.echo(f"The state is in {run_dir.root}; the same command goes on from there.")
+        return 128 + number
+    if failure is not None and not final["counts"]["passed"] + final["counts"]["failed"]:
+        raise failure
+    if failure is not None:
+        click.echo(f"Error: {failure.message}", err=True)
+        return EXIT_INCOMPLETE
+    return int(final["gate"]["exit_code"])
+
+
+def _answer(prepared: Prepared, judgement: Any, options: dict[str, Any]) -> dict[str, Any]:
+    from tbh_action import provenance
+
+    run_dir = prepared.run_dir
+    document = make_results(
+        run_dir,
+        prepared.asked,
+        prepared.state,
+        [task.name for task in prepared.tasks.tasks],
+        provenance=provenance.collect(prepared),
+        warnings=prepared.warnings,
+    )
+    templates = Path(options["templates"]) if options.get("templates") else None
+    final = write_answer(run_dir, document, judgement, templates=templates)
+    click.echo()
+    click.echo(render(final))
+    click.echo(f"Report: {run_dir.report / 'index.html'}")
+    return final
+
+
+def _earlier(baseline: str | None) -> dict[str, float]:
+    """Seconds a trial took in the run that this one is compared with, where that is a file."""
+    if baseline is None or not Path(baseline).is_file():
+        return {}
+    from tbh_action import results
+
+    try:
+        return earlier_seconds(results.read(Path(baseline)))[0]
+    except SpecError:
+        return {}

@@ -1,0 +1,278 @@
+"""One leg of a run, from the question to the answer: preflight, server, passes, results.
+
+Whatever happens, the way out is the same: paid things are stopped, the ledger is in step with
+Harbor's directories, and state.json says where the run stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from typing import Any
+
+from tbh_action import ledger, preflight
+from tbh_action import state as run_state
+from tbh_action.errors import NotStartedError
+from tbh_action.gateway import Gateway, serve
+from tbh_action.harbor import command
+from tbh_action.harbor.adopt import set_concurrency
+from tbh_action.harbor_pass import PassEnd, present_trials, remaining, run_pass
+from tbh_action.journal import Journal
+from tbh_action.leg import Leg, Limits
+from tbh_action.passes import next_step
+from tbh_action.prepare import Prepared
+from tbh_action.rundir import utc_now, write_json
+from tbh_action.schedule import CLOSING, leg_deadline
+from tbh_action.server import hf_job
+from tbh_action.server.hub_errors import explain, hub_errors
+from tbh_action.server.supervisor import Supervisor
+from tbh_action.spec import RunSpec
+
+
+class Signals:
+    """The first SIGINT or SIGTERM of this leg; later ones change nothing."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._came = asyncio.Event()
+
+    def install(self) -> None:
+        """Takes over both signals for the running loop. It also restores SIGINT for Harbor, which
+        a shell ignores in what it starts in the background."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._take, number)
+
+    def _take(self, number: int) -> None:
+        self.number = self.number or number
+        self._came.set()
+
+    async def wait(self) -> None:
+        await self._came.wait()
+
+
+async def run_leg(prepared: Prepared) -> int | None:
+    """Server, gateway, passes. Leaves state and ledger on disk. Returns the signal that ended it.
+
+    Raises:
+        NotStartedError: the server did not come up, or Harbor refused its job.
+    """
+    signals = Signals()
+    signals.install()
+    request, state = prepared.request, prepared.state
+    leg = _leg(prepared)
+    gateway = Gateway(
+        leg.key,
+        patience=request.spec.max_call,
+        token=_server_token(prepared),
+        extra_routes=leg.control.routes(),
+        journal=prepared.journal.event,
+    )
+    async with serve(gateway) as gateway_url:
+        supervisor = Supervisor(
+            prepared.api,
+            request.spec,
+            state.run_id,
+            gateway=gateway,
+            record=leg.record_paid,
+            journal=prepared.journal.event,
+            say=prepared.journal.say,
+            known=tuple(state.servers),
+            endpoint_key=request.endpoint_key,
+        )
+        leg.follow(supervisor, gateway)
+        work = asyncio.ensure_future(_passes(prepared, leg, supervisor, gateway_url))
+        alarm = asyncio.ensure_future(signals.wait())
+        await asyncio.wait({work, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        alarm.cancel()
+        if signals.number is not None:
+            await _interrupted(prepared, signals.number, supervisor, work)
+            return signals.number
+        keep = request.keep_server and state.status != "complete"
+        await supervisor.stop(keep=keep)
+        leg.save()
+        work.result()
+    return None
+
+
+async def _interrupted(
+    prepared: Prepared, number: int, supervisor: Supervisor, work: asyncio.Future[None]
+) -> None:
+    """First what is paid, then Harbor (which takes seconds to end), then the state."""
+    name = signal.Signals(number).name
+    prepared.journal.say(f"{name}: stopping what is paid, then Harbor")
+    state = prepared.state
+    stopping = [
+        asyncio.ensure_future(supervisor.stop(keep=prepared.request.keep_server)),
+        *(
+            asyncio.ensure_future(asyncio.to_thread(hf_job.cancel, prepared.api, job))
+            for job in state.sandboxes
+            if not job.ended
+        ),
+    ]
+    # The calls above are on their way before Harbor hears of it.
+    await asyncio.sleep(0.1)
+    work.cancel()
+    await asyncio.gather(*stopping, work, return_exceptions=True)
+    state.status, state.stop_reason = "interrupted", f"interrupted by {name}"
+    state.finished_at = utc_now()
+    run_state.save(prepared.run_dir, state)
+
+
+def _leg(prepared: Prepared) -> Leg:
+    request = prepared.request
+    deadline = leg_deadline(
+        prepared.started,
+        request.time_budget,
+        closing=min(CLOSING, (request.time_budget or 0.0) * 0.1),
+    )
+    return Leg(
+        spec=request.spec,
+        run_dir=prepared.run_dir,
+        state=prepared.state,
+        journal=prepared.journal,
+        tasks={task.name: task for task in prepared.tasks.tasks},
+        limits=Limits(deadline=deadline, max_cost=request.max_cost),
+        earlier=request.earlier,
+        key=secrets.token_urlsafe(24),
+    )
+
+
+def _server_token(prepared: Prepared) -> str | None:
+    if prepared.request.spec.server is None:
+        return prepared.request.endpoint_key
+    return prepared.api.token if isinstance(prepared.api.token, str) else hf_job.hub_token()
+
+
+async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str) -> None:
+    """Pass after pass until `next_step` says stop."""
+    state, run_dir, spec = prepared.state, prepared.run_dir, prepared.request.spec
+    while True:
+        step = next_step(
+            state.passes,
+            remaining(
+                leg.tasks,
+                spec.n_attempts,
+                ledger.read_attempts(run_dir.attempts),
+                present_trials(run_dir),
+            ),
+            max_passes=spec.max_passes,
+            stop=leg.stop or supervisor.failed,
+        )
+        if step.kind == "stop":
+            _ended(prepared, leg, step.reason)
+            return
+        prepared.journal.say(f"pass {len(state.passes) + 1}: {step.reason}")
+        await _freeze_config(prepared, supervisor)
+        if supervisor.failed:
+            continue
+        end = await run_pass(leg, step.kind, _environment(prepared, leg, supervisor, gateway_url))
+        _tell(prepared.journal, end)
+        if end.refused is not None:
+            _ended(prepared, leg, end.record.reason)
+            raise NotStartedError(
+                f"Harbor refused its job: {end.refused} (its words: {run_dir.harbor_log})"
+            )
+
+
+async def _freeze_config(prepared: Prepared, supervisor: Supervisor) -> None:
+    """Writes the job's config before the first pass. It needs the model's window: where the
+    recipe does not say it, the server is waited for; else Harbor starts while the model loads."""
+    run_dir, state, spec = prepared.run_dir, prepared.state, prepared.request.spec
+    if (run_dir.harbor_job / "config.json").exists():
+        if set_concurrency(run_dir.harbor_job, spec.n_concurrent):
+            prepared.journal.say(f"the Harbor job now allows {spec.n_concurrent} trials at a time")
+        return
+    if run_dir.harbor_config.exists():
+        return
+    if spec.model.context_length is None and state.context_length is None:
+        await supervisor.ready()
+        state.context_length = supervisor.context_length
+    config = command.job_config(
+        spec,
+        run_dir,
+        commit=state.benchmark_commit if spec.benchmark.repo else None,
+        model_info=_model_info(spec, state.context_length),
+        only=[task.name for task in prepared.tasks.tasks] if prepared.request.shard else None,
+    )
+    write_json(run_dir.harbor_config, config)
+
+
+def _model_info(spec: RunSpec, learned: int | None) -> dict[str, Any] | None:
+    """What the agent must know so that it assumes no window of a million tokens."""
+    window = spec.model.context_length or learned
+    if window is None:
+        return None
+    return {
+        "max_input_tokens": window,
+        "max_output_tokens": spec.model.max_output_tokens or window,
+        "input_cost_per_token": 0.0,
+        "output_cost_per_token": 0.0,
+    }
+
+
+def _environment(
+    prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str
+) -> dict[str, str]:
+    """Host agents talk to the gateway with the run's key; those inside a sandbox need the server's
+    own address and token."""
+    base_url, key = gateway_url, leg.key
+    if not command.uses_gateway(prepared.request.spec.agent.name):
+        base_url, key = supervisor.base_url or "", _server_token(prepared) or ""
+    return command.harbor_environment(
+        base_url=base_url,
+        api_key=key,
+        control_url=gateway_url.removesuffix("/v1"),
+        control_key=leg.key,
+        run_id=prepared.state.run_id,
+    )
+
+
+def _tell(journal: Journal, end: PassEnd) -> None:
+    record = end.record
+    why = f", {record.reason}" if record.reason else ""
+    journal.say(
+        f"pass {record.number} ended: {record.trials} trials, {record.repeated} repeated, "
+        f"{record.repaired} repaired{why}"
+    )
+
+
+def _ended(prepared: Prepared, leg: Leg, reason: str) -> None:
+    """The run, or this leg of it, is over: says why, and whether the answer is whole."""
+    state, spec = prepared.state, prepared.request.spec
+    left = remaining(
+        leg.tasks,
+        spec.n_attempts,
+        ledger.read_attempts(prepared.run_dir.attempts),
+        present_trials(prepared.run_dir),
+    )
+    last = state.passes[-1] if state.passes else None
+    tried = last is not None and not last.cut_short and last.kind == "resume" and last.repaired == 0
+    whole = left.total == 0 or (left.unfinished == 0 and tried and leg.stop is None)
+    state.status = "complete" if whole else "incomplete"
+    state.stop_reason = reason
+    state.finished_at = utc_now()
+    prepared.journal.say(f"{state.status}: {reason}")
+    leg.save()
+
+
+def settle(prepared: Prepared) -> list[str]:
+    """The last look at the Hub: what of this run still runs is cancelled (a server that is kept
+    excepted), and the durations are the Hub's own. Returns what may still be running."""
+    state, keep = prepared.state, prepared.request.keep_server and not prepared.complete
+    if not preflight.on_the_hub(prepared.request.spec):
+        return []
+    try:
+        jobs = hf_job.jobs_of_run(prepared.api, state.run_id, prepared.request.spec.namespace)
+    except hub_errors() as error:
+        prepared.journal.say(f"the Hub cannot be asked what still runs: {explain(error)}")
+        return [job.job_id for job in state.running]
+    left = []
+    for job in jobs:
+        state.record(job)
+        kept = keep and job.kind == "server"
+        if not job.ended and not kept and not hf_job.cancel(prepared.api, job):
+            left.append(job.job_id)
+    run_state.save(prepared.run_dir, state)
+    return left
