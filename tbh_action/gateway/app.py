@@ -62,6 +62,8 @@ class Gateway:
         self._became_idle = asyncio.Event()
         self._in_flight = 0
         self._load: Counter[str] = Counter()
+        self._silent_since: dict[str, float] = {}
+        self._answered_at: dict[str, float] = {}
         self._failures: Counter[str] = Counter()
         self._avoid_until: dict[str, float] = {}
         self._refused: set[tuple[str, int]] = set()
@@ -113,6 +115,16 @@ class Gateway:
         """Returns once no call is under way at the server `name`."""
         while self._load[name]:
             await self._became_idle.wait()
+
+    def answered_ago(self, name: str) -> float | None:
+        """Seconds since a call was answered by the server `name`; None when none was."""
+        at = self._answered_at.get(name)
+        return None if at is None else time.monotonic() - at
+
+    def silent_for(self, name: str) -> float:
+        """For how many seconds calls have been under way at `name` without an answer to any."""
+        since = self._silent_since.get(name)
+        return 0.0 if since is None else time.monotonic() - since
 
     def stats(self) -> dict[str, TrialStats]:
         """A copy of each trial's sums; calls that named no trial are under the empty name."""
@@ -231,6 +243,9 @@ class Gateway:
         elif trouble is None and status < 500:
             self._failures.pop(name, None)
             self._avoid_until.pop(name, None)
+            self._answered_at[name] = time.monotonic()
+            if name in self._silent_since:
+                self._silent_since[name] = time.monotonic()
             self._tell_outage(self._outages.worked(_now()))
         elif trouble is None or (trouble.kind != "silent" and trouble.status != 429):
             words = trouble.words if trouble else f"the server answers {status}"
@@ -255,12 +270,14 @@ class Gateway:
     @contextlib.contextmanager
     def _under_way(self, name: str) -> Iterator[None]:
         self._load[name] += 1
+        self._silent_since.setdefault(name, time.monotonic())
         try:
             yield
         finally:
             self._load[name] -= 1
             if not self._load[name]:
                 del self._load[name]
+                del self._silent_since[name]
                 self._became_idle.set()
                 self._became_idle = asyncio.Event()
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tbh_action.spec import RunSpec
 
 ENDED_STAGES: Final = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
+_HUB_SECONDS: Final = 30.0
+_HUB_CONNECT_SECONDS: Final = 10.0
 _CREATE_TRIES: Final = 3
 _LOOK_UP_TRIES: Final = 5
 _REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 422})
@@ -69,9 +71,18 @@ class PaidJob:
 
 
 def hub_api(token: str | None = None) -> HfApi:
-    """The real client. It reads HF_ENDPOINT itself."""
-    from huggingface_hub import HfApi
+    """The real client, with time limits: by itself it would wait for a silent Hub forever. It reads
+    HF_ENDPOINT itself."""
+    import httpx2
+    from huggingface_hub import HfApi, set_client_factory
+    from huggingface_hub.utils._http import default_client_factory
 
+    def client() -> httpx2.Client:
+        made = default_client_factory()
+        made.timeout = httpx2.Timeout(_HUB_SECONDS, connect=_HUB_CONNECT_SECONDS)
+        return made
+
+    set_client_factory(client)
     return HfApi(token=token)
 
 
@@ -131,7 +142,7 @@ def create_server(
     job: PaidJob,
     run_id: str,
     *,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
     wanted: Callable[[], bool] = lambda: True,
 ) -> PaidJob:
     """Creates the job that `job` announces, once, whatever the Hub answers.
@@ -166,7 +177,7 @@ def create_server(
     )
 
 
-def _look_up(api: HfApi, job: PaidJob, sleep: Callable[[float], None]) -> PaidJob | None:
+def _look_up(api: HfApi, job: PaidJob, sleep: Callable[[float], object]) -> PaidJob | None:
     """The job that a failed creation may have made; None when the Hub says that there is none.
 
     Raises:
