@@ -77,8 +77,8 @@ PLAYS: Final[Mapping[str, tuple[Turn, ...]]] = {
         Turn(
             say="I add up the third column by the first one.",
             do=(
-                "awk -F, '{{s[$1]+=$3}} END {{for (r in s) print r\",\"s[r]}}' sales.csv"
-                " > totals.csv",
+                r"""awk -F, '{{s[$1]+=$3}} END {{for (r in s) print r","s[r]}}' sales.csv >t.csv""",
+                "mv t.csv totals.csv",
             ),
         ),
     ),
