@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action import cost, ledger, results
-from tbh_action.baseline import Baseline, find_baseline
+from tbh_action.baseline import Baseline, baseline_or_reason
 from tbh_action.escape import clean
 from tbh_action.judge import Judgement, judged
 from tbh_action.ledger import Attempt
@@ -85,7 +85,7 @@ def write_answer(
     """
     baseline: Baseline | None = None
     if judgement.baseline is not None:
-        baseline = find_baseline(judgement.baseline, document)
+        baseline = baseline_or_reason(judgement.baseline, document)
     redactor = Redactor.from_environment()
     final: dict[str, Any] = redactor.document(judged(document, baseline, judgement))
     results.write(run_dir.results, final)

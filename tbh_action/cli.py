@@ -15,11 +15,23 @@ from tbh_action import __version__
 COMMANDS: Final[dict[str, str]] = {
     "run": "Start a server, run the benchmark, repair what infrastructure broke, report.",
     "resume": "Continue a run, or a job directory that stock Harbor made.",
+    "plan": "What a run would take and cost, and what can't run, before anything is paid.",
+    "doctor": "Look at everything that could go wrong later, with cures.",
     "score": "Count a job or run directory: each task once.",
+    "report": "Write the report again: summary, comment, page, JUnit, CSV.",
+    "compare": "Two results side by side: is the model worse?",
+    "history": "The trend over many runs, with intervals.",
+    "merge": "Join shards into one result.",
     "comment": "Create or update the pull request comment.",
     "cleanup": "Cancel what earlier runs left running.",
-    "demo": "The whole main job in about a minute against a loopback Hub.",
     "recipes": "List the model and benchmark recipes.",
+    "recipe": "Propose a recipe for a model, or try one.",
+    "reproduce": "The commands that repeat a run.",
+    "verify": "Recompute a published result from its trials.",
+    "publish": "Put a run on the Hub as a dataset, and its score on the model page.",
+    "releases": "Which revisions of a model have not been evaluated yet.",
+    "submit": "Let the Hub run the controller itself, for runs of days.",
+    "demo": "The whole main job in about a minute against a loopback Hub.",
 }
 
 

@@ -71,18 +71,18 @@ async def run_leg(prepared: Prepared) -> int | None:
     )
     async with serve(gateway) as gateway_url:
         supervisor = Supervisor(
-            prepared.api,
             request.spec,
             state.run_id,
-            gateway=gateway,
+            api=prepared.api if request.spec.server else None,
+            gateway=gateway if command.uses_gateway(request.spec.agent.name) else None,
             record=leg.record_paid,
             journal=prepared.journal.event,
             say=prepared.journal.say,
-            known=tuple(state.servers),
-            endpoint_key=request.endpoint_key,
+            endpoint_token=request.endpoint_key,
         )
         leg.follow(supervisor, gateway)
-        work = asyncio.ensure_future(_passes(prepared, leg, supervisor, gateway_url))
+        supervisor.start(adopt=[job for job in state.servers if not job.ended])
+        work = asyncio.ensure_future(_work(prepared, leg, supervisor, gateway_url))
         alarm = asyncio.ensure_future(signals.wait())
         await asyncio.wait({work, alarm}, return_when=asyncio.FIRST_COMPLETED)
         alarm.cancel()
@@ -90,7 +90,7 @@ async def run_leg(prepared: Prepared) -> int | None:
             await _interrupted(prepared, signals.number, supervisor, work)
             return signals.number
         keep = request.keep_server and state.status != "complete"
-        await supervisor.stop(keep=keep)
+        await supervisor.stop(keep_servers=keep)
         leg.save()
         work.result()
     return None
@@ -104,7 +104,7 @@ async def _interrupted(
     prepared.journal.say(f"{name}: stopping what is paid, then Harbor")
     state = prepared.state
     stopping = [
-        asyncio.ensure_future(supervisor.stop(keep=prepared.request.keep_server)),
+        asyncio.ensure_future(supervisor.stop(keep_servers=prepared.request.keep_server)),
         *(
             asyncio.ensure_future(asyncio.to_thread(hf_job.cancel, prepared.api, job))
             for job in state.sandboxes
@@ -145,6 +145,17 @@ def _server_token(prepared: Prepared) -> str | None:
     return prepared.api.token if isinstance(prepared.api.token, str) else hf_job.hub_token()
 
 
+async def _work(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str) -> None:
+    """The passes; whatever ends them early is the state's last word too."""
+    try:
+        await _passes(prepared, leg, supervisor, gateway_url)
+        if supervisor.failed:
+            raise NotStartedError(supervisor.failed)
+    except NotStartedError as error:
+        _ended(prepared, leg, error.message)
+        raise
+
+
 async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str) -> None:
     """Pass after pass until `next_step` says stop."""
     state, run_dir, spec = prepared.state, prepared.run_dir, prepared.request.spec
@@ -165,12 +176,11 @@ async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_
             return
         prepared.journal.say(f"pass {len(state.passes) + 1}: {step.reason}")
         await _freeze_config(prepared, supervisor)
-        if supervisor.failed:
-            continue
-        end = await run_pass(leg, step.kind, _environment(prepared, leg, supervisor, gateway_url))
+        end = await run_pass(
+            leg, step.kind, await _environment(prepared, leg, supervisor, gateway_url)
+        )
         _tell(prepared.journal, end)
         if end.refused is not None:
-            _ended(prepared, leg, end.record.reason)
             raise NotStartedError(
                 f"Harbor refused its job: {end.refused} (its words: {run_dir.harbor_log})"
             )
@@ -187,8 +197,8 @@ async def _freeze_config(prepared: Prepared, supervisor: Supervisor) -> None:
     if run_dir.harbor_config.exists():
         return
     if spec.model.context_length is None and state.context_length is None:
-        await supervisor.ready()
-        state.context_length = supervisor.context_length
+        ready = await supervisor.ready()
+        state.context_length = ready.context_length
     config = command.job_config(
         spec,
         run_dir,
@@ -212,14 +222,14 @@ def _model_info(spec: RunSpec, learned: int | None) -> dict[str, Any] | None:
     }
 
 
-def _environment(
+async def _environment(
     prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str
 ) -> dict[str, str]:
     """Host agents talk to the gateway with the run's key; those inside a sandbox need the server's
     own address and token."""
     base_url, key = gateway_url, leg.key
     if not command.uses_gateway(prepared.request.spec.agent.name):
-        base_url, key = supervisor.base_url or "", _server_token(prepared) or ""
+        base_url, key = (await supervisor.ready()).base_url, _server_token(prepared) or ""
     return command.harbor_environment(
         base_url=base_url,
         api_key=key,
@@ -253,7 +263,7 @@ def _ended(prepared: Prepared, leg: Leg, reason: str) -> None:
     state.status = "complete" if whole else "incomplete"
     state.stop_reason = reason
     state.finished_at = utc_now()
-    prepared.journal.say(f"{state.status}: {reason}")
+    prepared.journal.say(f"{state.status}: {reason.splitlines()[0]}")
     leg.save()
 
 

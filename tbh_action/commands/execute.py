@@ -11,6 +11,7 @@ import click
 
 from tbh_action import run, state_file
 from tbh_action.answer import make_results, write_answer
+from tbh_action.baseline import check_baseline
 from tbh_action.errors import EXIT_INCOMPLETE, NotStartedError, SpecError
 from tbh_action.gate_options import judgement_from
 from tbh_action.journal import Journal
@@ -29,6 +30,8 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
         SpecError, NotStartedError: with what to do.
     """
     judgement = judgement_from(options)
+    if judgement.baseline is not None:
+        check_baseline(judgement.baseline)
     request = Request(
         spec=spec,
         shard=parse_shard(options["shard"]) if options.get("shard") else None,
