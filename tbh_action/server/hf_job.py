@@ -24,6 +24,7 @@ from tbh_action.labels import (
     label_value,
 )
 from tbh_action.server.hub_errors import explain, hub_errors, retry_after, status_of
+from tbh_action.server.launch import launch_command, mount_path
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, JobInfo
@@ -104,7 +105,7 @@ def creation_arguments(spec: RunSpec, job: PaidJob, run_id: str) -> dict[str, An
     assert server is not None
     arguments: dict[str, Any] = {
         "image": server.image,
-        "command": list(server.command),
+        "command": launch_command(server, spec.model),
         "env": dict(server.env),
         "flavor": server.flavor,
         "timeout": int(server.timeout),
@@ -124,7 +125,7 @@ def creation_arguments(spec: RunSpec, job: PaidJob, run_id: str) -> dict[str, An
             Volume(
                 type="model",
                 source=spec.model.name,
-                mount_path=f"/models/{spec.model.name}",
+                mount_path=mount_path(spec.model.name),
                 revision=spec.model.revision,
                 read_only=True,
             )
