@@ -81,15 +81,13 @@ def _leg(request: Request, run_dir: RunDir, judgement: Any, options: dict[str, A
 
 
 def _answer(prepared: Prepared, judgement: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from tbh_action import provenance
-
     run_dir = prepared.run_dir
     document = make_results(
         run_dir,
         prepared.asked,
         prepared.state,
         [task.name for task in prepared.tasks.tasks],
-        provenance=provenance.collect(prepared),
+        provenance={},
         warnings=prepared.warnings,
     )
     templates = Path(options["templates"]) if options.get("templates") else None
