@@ -37,7 +37,8 @@ SUMMARY: Final = "summary.md.jinja"
 COMMENT: Final = "comment.md.jinja"
 # Longer texts stand in the page; here they would push the table off the screen.
 _LONGEST_TEXT: Final = 240
-_ALERTS: Final = {"good": "TIP", "bad": "CAUTION", "unsure": "WARNING", "none": "NOTE"}
+# GitHub's coloured boxes, for what must not be overlooked.
+_ALERTS: Final = {"bad": "CAUTION", "unsure": "WARNING"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,11 +174,11 @@ def _link(text: str, url: str) -> str:
 def _mark(row: Results) -> str:
     """An outcome with its sign: the sign is for the eye, the word for everybody."""
     sign = {"passed": "✅", "failed": "❌"}.get(row["status"], "⚠️")
-    return f"{sign} {escape.markdown_text(words.outcome(row))}"
+    return f"{sign}\u00a0{escape.markdown_text(words.outcome(row))}"
 
 
 def _status(status: str) -> str:
-    sign = {"passed": "✅ ", "failed": "❌ ", "errored": "⚠️ "}.get(status, "")
+    sign = {"passed": "✅\u00a0", "failed": "❌\u00a0", "errored": "⚠️\u00a0"}.get(status, "")
     return f"{sign}{escape.markdown_text(status)}"
 
 
@@ -186,6 +187,7 @@ _FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "fence": _made(lambda value, language="": escape.markdown_fence(_text(value), language)),
     "short": _short,
     "sentence": words.sentence,
+    "why": words.why,
     "link": _made(_link),
     "mark": _made(_mark),
     "status": _made(_status),
@@ -219,7 +221,7 @@ def _context(results: Results, links: Links, marker: str) -> dict[str, Any]:
         "headline": Markup(words.headline(results)),  # noqa: S704 (numbers and our words)
         "coverage": words.coverage(results),
         "verdict": verdict,
-        "alert": Markup(_ALERTS[verdict.level]),  # noqa: S704 (a constant)
+        "alert": Markup(_ALERTS.get(verdict.level, "")),  # noqa: S704 (a constant)
         "flips": view.flips(results),
         "errors": view.error_rows(results),
         "classes": words.CLASSES,

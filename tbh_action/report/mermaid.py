@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from tbh_action.escape import markdown_fence, mermaid
 from tbh_action.report import view, words
@@ -10,19 +11,28 @@ from tbh_action.report.words import Results
 
 _EDGES: Final = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0)
 _LABELS: Final = ("under 1 min", "1-5", "5-15", "15-30", "30-60", "1-2 h", "over 2 h")
+# The page's colours; for what could not be scored, shades of grey in the order of their number.
+_PASSED: Final = "#2a8f6d"
+_FAILED: Final = "#c8501e"
+_GREYS: Final = ("#6b7280", "#8d94a3", "#a9afbb", "#565c68")
 
 
 def outcomes_chart(results: Results) -> str:
     """A pie of all planned trials by outcome; empty when there is none."""
     counts = results["counts"]
-    slices = {"passed": counts["passed"], "failed": counts["failed"]}
-    for kind, number in results["errors_by_class"].items():
-        slices[words.outcome({"status": "errored", "class": kind})] = number
-    lines = [f'  "{mermaid(name)}" : {number}' for name, number in slices.items() if number > 0]
-    if len(lines) < 2:
+    slices = [("passed", counts["passed"], _PASSED), ("failed", counts["failed"], _FAILED)]
+    for index, (kind, number) in enumerate(results["errors_by_class"].items()):
+        name = words.outcome({"status": "errored", "class": kind})
+        slices.append((name, number, _GREYS[index % len(_GREYS)]))
+    # Mermaid gives out its colours by size, so the slices are put in that order.
+    shown = sorted((part for part in slices if part[1] > 0), key=lambda part: -part[1])
+    if len(shown) < 2:
         return ""
-    title = f"All {counts['planned']} by outcome"
-    return markdown_fence("\n".join([f"pie showData title {title}", *lines]), "mermaid")
+    style: dict[str, Any] = {f"pie{n}": part[2] for n, part in enumerate(shown, start=1)}
+    style |= {"pieSectionTextColor": "#fff", "pieOpacity": "1", "pieStrokeColor": "#fff"}
+    style |= {"pieStrokeWidth": "1px", "pieOuterStrokeWidth": "0"}
+    lines = [f'  "{mermaid(name)}" : {number}' for name, number, _ in shown]
+    return _chart(style, [f"pie showData title All {counts['planned']} by outcome", *lines])
 
 
 def time_chart(results: Results) -> str:
@@ -39,4 +49,12 @@ def time_chart(results: Results) -> str:
         f'  y-axis "Trials" 0 --> {max(bars)}',
         f"  bar [{', '.join(str(number) for number in bars)}]",
     ]
-    return markdown_fence("\n".join(lines), "mermaid")
+    return _chart(
+        {"xyChart": {"plotColorPalette": _PASSED, "backgroundColor": "transparent"}}, lines
+    )
+
+
+def _chart(style: dict[str, Any], lines: list[str]) -> str:
+    """No theme is named: GitHub chooses the light or the dark one, and text stays readable."""
+    directive = json.dumps({"themeVariables": style})
+    return markdown_fence("\n".join([f"%%{{init: {directive}}}%%", *lines]), "mermaid")

@@ -78,6 +78,7 @@ def _environment() -> Environment:
             words.p_value,
             words.outcome,
             words.sentence,
+            words.why,
         )
     }
     environment.filters["line"] = lambda value: escape.one_line(str(value))

@@ -99,7 +99,7 @@ def _why(row: view.TaskRow) -> str:
     worst = row.worst
     if worst["status"] == "passed":
         return ""
-    parts = (worst.get("exception"), worst.get("reason"))
+    parts = (worst.get("exception"), words.why(worst))
     return shorten(_line(": ".join(str(part) for part in parts if part)), 100)
 
 

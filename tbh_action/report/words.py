@@ -198,6 +198,14 @@ def outcome(row: Results) -> str:
     return "errored" if kind == "none" else kind
 
 
+def why(row: Results) -> str:
+    """Why an attempt did not pass, in the words of its results; empty when it passed."""
+    if row["status"] == "passed":
+        return ""
+    reason = str(row.get("reason") or "")
+    return reason or (f"reward {number(row.get('reward'))}" if row["status"] == "failed" else "")
+
+
 def baseline_name(comparison: Results) -> str:
     """The name of what the run is compared with."""
     baseline = comparison.get("baseline") or {}
