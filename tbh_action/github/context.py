@@ -44,9 +44,13 @@ class Context:
             return ""
         return f"{self.server_url}/{self.repository}/actions/runs/{self.run_id}"
 
-    def key(self, user_key: str = "") -> str:
-        """Who writes: two jobs, two legs of a matrix, two keys never share a comment."""
-        return "\n".join((self.workflow, self.job, self.matrix, user_key))
+    def key(self, user_key: str = "", *, job: str = "") -> str:
+        """Who writes: two jobs, two legs of a matrix, two keys never share a comment.
+
+        `job` names another job of this workflow, without a matrix, whose comment is meant.
+        """
+        who = (job, "") if job else (self.job, self.matrix)
+        return "\n".join((self.workflow, *who, user_key))
 
 
 def read_context(env: Mapping[str, str]) -> Context:

@@ -1,0 +1,146 @@
+"""The action's own entry: inputs from the environment, one `tbh` command in this process.
+
+`python -m tbh_action.github.entry` is what action.yml executes. The command runs in the same
+process, so that the runner's signals reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+
+from tbh_action.errors import EXIT_NOT_STARTED, EXIT_USAGE, SpecError, TbhError
+from tbh_action.github.context import Context, read_context
+from tbh_action.github.inputs import TABLE, Call, parse_boolean, read_call, variable
+from tbh_action.github.marker import digest
+from tbh_action.github.runner import Annotation, Runner
+from tbh_action.github.surface import FORK_ADVICE, open_page
+
+_PAYING: Final = ("run", "resume")
+_BUG: Final = 70
+_NO_TOKEN: Final = (
+    "there is no Hugging Face token. Make a fine-grained one with access to Jobs, store it as the "
+    "repository secret HF_TOKEN, and pass `hf-token: ${{ secrets.HF_TOKEN }}` "
+    "(docs/workflows.md, “Permissions and tokens”)."
+)
+
+
+def main() -> int:
+    """The exit code of the action's step."""
+    runner = Runner()
+    try:
+        call = read_call(os.environ)
+        context = read_context(os.environ)
+        skip = _before(call, context, os.environ)
+    except TbhError as error:
+        return _failed(runner, error)
+    if skip:
+        runner.annotate([Annotation(level="notice", title="Terminal-Bench: skipped", message=skip)])
+        runner.append_summary(f"**Terminal-Bench was skipped.** {skip}\n")
+        runner.write_outputs({"complete": "false"})
+        return 0
+    arguments = [*with_name(call, context), *_after_dashes(call)]
+    job, key = os.environ.get("TBH_COMMENT_JOB", ""), os.environ.get("TBH_COMMENT_KEY", "")
+    for name in TABLE:
+        os.environ.pop(variable(name), None)  # they are arguments now; click would read them again
+    code = run_command([call.command, *arguments], runner)
+    if call.command == "cleanup":
+        open_page(
+            mode="auto", key=key.strip(), job=job.strip(), env=os.environ, runner=runner
+        ).close("was interrupted")
+    return code
+
+
+def _before(call: Call, context: Context, env: Mapping[str, str]) -> str:
+    """Why there is nothing to do, or an empty string.
+
+    Raises:
+        SpecError, NotStartedError: what must be different before anything is paid.
+    """
+    forks = env.get("TBH_FORKS", "").strip() or "fail"
+    if forks not in ("fail", "skip"):
+        raise SpecError(f"input `forks`: {forks!r} is neither fail nor skip.")
+    if call.command == "cleanup" and _kept(env):
+        return "The server is kept for the next leg (`keep-server: true`)."
+    if env.get("HF_TOKEN") or call.command not in (*_PAYING, "cleanup"):
+        return ""
+    pull_request = context.pull_request
+    from_fork = pull_request is not None and pull_request.from_fork
+    if from_fork and forks == "skip":
+        return "The pull request comes from a fork, whose runs get no secrets."
+    if call.command == "cleanup":
+        return "Without a Hugging Face token nothing can have been started."
+    message = FORK_ADVICE if from_fork else f"input `hf-token`: {_NO_TOKEN}"
+    error = TbhError(message)
+    error.exit_code = EXIT_NOT_STARTED
+    raise error
+
+
+def _kept(env: Mapping[str, str]) -> bool:
+    """For the action's own cleanup step: was the server to be kept?"""
+    text = env.get("TBH_UNLESS_KEPT", "").strip()
+    try:
+        return bool(text) and parse_boolean(text)
+    except ValueError:
+        return False
+
+
+def with_name(call: Call, context: Context) -> list[str]:
+    """The options, with a name that no other job has where none was given.
+
+    Cleanup finds what is paid by this name; two jobs that shared one would stop each other's.
+    """
+    options = list(call.arguments[: _dashes(call)])
+    flag = {"run": "--name", "cleanup": "--run"}.get(call.command)
+    if flag is None or any(option.startswith(f"{flag}=") for option in options):
+        return options
+    if not context.run_id:
+        return options
+    who = digest(f"{context.repository}\n{context.job}\n{context.matrix}")[:8]
+    return [*options, f"{flag}=ci-{context.run_id}-{who}"]
+
+
+def _dashes(call: Call) -> int:
+    return call.arguments.index("--") if "--" in call.arguments else len(call.arguments)
+
+
+def _after_dashes(call: Call) -> Sequence[str]:
+    return call.arguments[_dashes(call) :]
+
+
+def run_command(arguments: Sequence[str], runner: Runner) -> int:
+    """One `tbh` command in this process; its errors also stand beside the run."""
+    from tbh_action.cli import main as tbh
+
+    try:
+        code = tbh.main(list(arguments), prog_name="tbh", standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        return _failed(runner, error)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else _BUG
+    return code if isinstance(code, int) else 0
+
+
+def _failed(runner: Runner, error: click.ClickException) -> int:
+    """A user's error: in the log, beside the run, and as the summary that there is."""
+    from tbh_action.escape import markdown_text
+
+    error.show(file=sys.stderr)
+    message = error.format_message()
+    runner.annotate([Annotation(level="error", title="Terminal-Bench", message=message)])
+    what = "could not start" if error.exit_code == EXIT_NOT_STARTED else "stopped"
+    if error.exit_code == EXIT_USAGE:
+        what = "has a wrong input"
+    runner.append_summary(f"### Terminal-Bench {what}\n\n{markdown_text(message)}\n")
+    runner.write_outputs({"complete": "false"})
+    return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
