@@ -1,0 +1,53 @@
+"""`tbh merge`: shards and legs into one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tbh_action.commands.run_options import option
+from tbh_action.gate_options import baseline_option, gate_options
+
+
+@click.command("merge")
+@click.argument(
+    "directories", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
+)
+@option("--out", metavar="DIR", default="runs/merged", show_default=True, help="Where to write.")
+@click.option("--allow-missing", is_flag=True, help="Merge even when a shard is missing.")
+@baseline_option
+@gate_options
+@option("--templates", metavar="DIR", help="Templates of your own for summary and comment.")
+@click.pass_context
+def merge_command(
+    ctx: click.Context,
+    /,
+    directories: tuple[Path, ...],
+    out: str,
+    allow_missing: bool,
+    **options: Any,
+) -> None:
+    """Join the results of shards or legs (run directories, or results.json files) into one.
+
+    Different fingerprints, scores that disagree and missing shards are refused.
+    """
+    from tbh_action import results
+    from tbh_action.answer import write_answer
+    from tbh_action.gate_options import judgement_from
+    from tbh_action.merge import merge
+    from tbh_action.report.terminal import render
+    from tbh_action.rundir import RunDir
+
+    documents = {
+        str(place): results.read(place / "results.json" if place.is_dir() else place)
+        for place in directories
+    }
+    run_dir = RunDir(Path(out).resolve())
+    joined = merge(documents, name=run_dir.name, allow_missing=allow_missing)
+    templates = Path(options["templates"]) if options["templates"] else None
+    final = write_answer(run_dir, joined, judgement_from(options), templates=templates)
+    click.echo(render(final))
+    click.echo(f"Report: {run_dir.report / 'index.html'}")
+    ctx.exit(int(final["gate"]["exit_code"]))
