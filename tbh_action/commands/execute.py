@@ -14,7 +14,9 @@ from tbh_action.answer import make_results, write_answer
 from tbh_action.baseline import check_baseline
 from tbh_action.errors import EXIT_INCOMPLETE, NotStartedError, SpecError
 from tbh_action.gate_options import judgement_from
+from tbh_action.github.surface import Page, begin
 from tbh_action.journal import Journal
+from tbh_action.judge import Judgement
 from tbh_action.plan import earlier_seconds
 from tbh_action.prepare import Prepared, Request, prepare
 from tbh_action.report.terminal import render
@@ -44,18 +46,28 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
     )
     run_dir = open_run_dir(root)
     packed = Path(options["state"]) if options.get("state") else None
-    with locked(run_dir):
+    page = begin(
+        title=f"{spec.model.name} on {spec.benchmark.name}",
+        comment=options["comment"],
+        comment_key=options["comment_key"],
+    )
+    with locked(run_dir), page:
         if packed is not None and state_file.unpack(packed, run_dir):
             click.echo(f"continuing from {packed}")
         try:
-            code = _leg(request, run_dir, judgement, options)
+            return _leg(request, run_dir, judgement, options, page)
         finally:
             if packed is not None and run_dir.spec.exists():
                 state_file.pack(run_dir, packed)
-    return code
 
 
-def _leg(request: Request, run_dir: RunDir, judgement: Any, options: dict[str, Any]) -> int:
+def _leg(
+    request: Request,
+    run_dir: RunDir,
+    judgement: Judgement,
+    options: dict[str, Any],
+    page: Page,
+) -> int:
     journal = Journal(run_dir.events)
     prepared = prepare(request, run_dir, journal)
     number: int | None = None
@@ -69,6 +81,7 @@ def _leg(request: Request, run_dir: RunDir, judgement: Any, options: dict[str, A
     if left:
         journal.say(f"MAY STILL RUN: {', '.join(left)}; stop it: tbh cleanup --run {run_dir.name}")
     final = _answer(prepared, judgement, options)
+    page.finish(final, run_dir.report, outputs={"run-dir": str(run_dir.root)})
     if number is not None:
         click.echo(f"The state is in {run_dir.root}; the same command goes on from there.")
         return 128 + number
@@ -80,7 +93,7 @@ def _leg(request: Request, run_dir: RunDir, judgement: Any, options: dict[str, A
     return int(final["gate"]["exit_code"])
 
 
-def _answer(prepared: Prepared, judgement: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _answer(prepared: Prepared, judgement: Judgement, options: dict[str, Any]) -> dict[str, Any]:
     run_dir = prepared.run_dir
     document = make_results(
         run_dir,

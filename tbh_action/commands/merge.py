@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tbh_action.commands.run_options import option
+from tbh_action.commands.run_options import option, report_options
 from tbh_action.gate_options import baseline_option, gate_options
 
 
@@ -19,7 +19,7 @@ from tbh_action.gate_options import baseline_option, gate_options
 @click.option("--allow-missing", is_flag=True, help="Merge even when a shard is missing.")
 @baseline_option
 @gate_options
-@option("--templates", metavar="DIR", help="Templates of your own for summary and comment.")
+@report_options
 @click.pass_context
 def merge_command(
     ctx: click.Context,
@@ -36,6 +36,7 @@ def merge_command(
     from tbh_action import results
     from tbh_action.answer import write_answer
     from tbh_action.gate_options import judgement_from
+    from tbh_action.github.surface import begin
     from tbh_action.merge import merge
     from tbh_action.report.terminal import render
     from tbh_action.rundir import RunDir
@@ -47,7 +48,10 @@ def merge_command(
     run_dir = RunDir(Path(out).resolve())
     joined = merge(documents, name=run_dir.name, allow_missing=allow_missing)
     templates = Path(options["templates"]) if options["templates"] else None
-    final = write_answer(run_dir, joined, judgement_from(options), templates=templates)
+    title = f"{joined['model']['name']} on {joined['benchmark']['name']}"
+    with begin(title=title, comment=options["comment"], comment_key=options["comment_key"]) as page:
+        final = write_answer(run_dir, joined, judgement_from(options), templates=templates)
+        page.finish(final, run_dir.report, outputs={"run-dir": str(run_dir.root)})
     click.echo(render(final))
     click.echo(f"Report: {run_dir.report / 'index.html'}")
     ctx.exit(int(final["gate"]["exit_code"]))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
-
-from tbh_action.errors import SpecError
 
 
 @click.command("report")
@@ -36,8 +33,10 @@ from tbh_action.errors import SpecError
 )
 def report_command(source: Path, out: Path | None, templates: Path | None, chosen: str) -> None:
     """Write summary.md, comment.md, index.html, junit.xml and results.csv, or print one of them."""
+    from tbh_action.results import read
+
     path = source / "results.json" if source.is_dir() else source
-    results = read_whole_results(path)
+    results = read(path)
     if chosen == "all":
         from tbh_action.report.write import write_all
 
@@ -47,42 +46,6 @@ def report_command(source: Path, out: Path | None, templates: Path | None, chose
         click.echo(_terminal(results))
         return
     click.echo(_render(results, chosen, templates), nl=False)
-
-
-_NEEDED: Final = (
-    *("run", "model", "benchmark", "agent", "fingerprint", "counts", "n_attempts", "n_tasks"),
-    *("rates", "intervals", "mean_reward", "exceptions_first", "scored_after_exception"),
-    *("errors", "errors_by_class", "first_pass", "pass_at_k", "pass_hat_k", "tokens", "seconds"),
-    *("cost", "passes", "tasks", "timeline", "flaky", "warnings"),
-)
-
-
-def read_whole_results(path: Path) -> dict[str, Any]:
-    """The results document at `path`, logs and time line included.
-
-    Raises:
-        SpecError: it is absent, no JSON, or no results.json of this version.
-    """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_refuse)
-    except FileNotFoundError as error:
-        raise SpecError(f"There is no {path}; give a results.json or a run directory.") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise SpecError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(document, dict) or "tasks" not in document:
-        raise SpecError(f"{path} is no results.json: it has no tasks.")
-    if document.get("schema_version") != 1:
-        raise SpecError(
-            f"{path} has schema version {document.get('schema_version')!r}; this tbh reads 1."
-        )
-    missing = [key for key in _NEEDED if key not in document]
-    if missing:
-        raise SpecError(f"{path} is no whole results.json: {', '.join(missing)} missing.")
-    return document
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _render(results: dict[str, Any], chosen: str, templates: Path | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tbh_action.commands.run_options import limit_options, option
+from tbh_action.commands.run_options import limit_options, option, report_options
 from tbh_action.errors import SpecError
 from tbh_action.gate_options import baseline_option, gate_options
 from tbh_action.spec import RunSpec, validate_spec
@@ -27,7 +27,7 @@ _POSITIVE = click.IntRange(min=1)
 @limit_options
 @baseline_option
 @gate_options
-@option("--templates", metavar="DIR", help="Templates of your own for summary and comment.")
+@report_options
 @click.pass_context
 def resume_command(ctx: click.Context, /, directory: Path, **options: Any) -> None:
     """Continue the run in DIRECTORY, or make the Harbor job in DIRECTORY a run and continue it.

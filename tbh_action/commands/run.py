@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from tbh_action.commands.run_options import SPEC_KEYS, limit_options, option, spec_options
+from tbh_action.commands.run_options import (
+    SPEC_KEYS,
+    limit_options,
+    option,
+    report_options,
+    spec_options,
+)
 from tbh_action.gate_options import baseline_option, gate_options
 
 
@@ -20,13 +26,11 @@ from tbh_action.gate_options import baseline_option, gate_options
 @option("--shard", metavar="I/N", help="Only the tasks of shard I of N; `tbh merge` joins them.")
 @baseline_option
 @gate_options
-@option("--templates", metavar="DIR", help="Templates of your own for summary and comment.")
+@report_options
 @click.option("--dry-run", is_flag=True, help="Print what would be done; start nothing.")
 @click.option("--print-spec", is_flag=True, help="Print the resolved spec and its fingerprint.")
 @click.pass_context
-def run_command(
-    ctx: click.Context, /, dry_run: bool, print_spec: bool, **options: Any
-) -> None:
+def run_command(ctx: click.Context, /, dry_run: bool, print_spec: bool, **options: Any) -> None:
     """Start a model server, run the benchmark on it, repair what infrastructure broke, report.
 
     The same command continues a run that was interrupted or ran out of time.

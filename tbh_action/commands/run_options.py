@@ -123,6 +123,21 @@ _LIMIT_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
+# How the answer is told; every command that ends with a report takes them.
+_REPORT_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--templates": {
+        "metavar": "DIR",
+        "help": "Templates of your own for summary and comment.",
+    },
+    "--comment": {
+        "type": click.Choice(["auto", "always", "on-change", "never"]),
+        "default": "auto",
+        "show_default": True,
+        "help": "On GitHub: when to write the pull request comment.",
+    },
+    "--comment-key": {"metavar": "KEY", "default": "", "help": "Keeps comments of one job apart."},
+}
+
 
 def _key(flag: str) -> str:
     return flag.split("/", maxsplit=1)[0].removeprefix("--").replace("-", "_")
@@ -134,6 +149,11 @@ SPEC_KEYS: Final = frozenset(_key(flag) for flag in _SPEC_OPTIONS)
 def limit_options(command: Command) -> Command:
     """Adds the options that bound a run in time and money."""
     return _with(command, _LIMIT_OPTIONS)
+
+
+def report_options(command: Command) -> Command:
+    """Adds the options that say how the answer is told."""
+    return _with(command, _REPORT_OPTIONS)
 
 
 def _with(command: Command, options: dict[str, dict[str, Any]]) -> Command:
