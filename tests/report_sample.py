@@ -260,7 +260,7 @@ def incomplete() -> dict[str, Any]:
     document = results(rows)
     document["run"] |= {"complete": False, "stop_reason": "the limit of 5.00 USD was reached"}
     document["rates"]["scored"] = None
-    document["intervals"]["scored"] = None
+    document["intervals"]["scored"] = [0.0, 1.0]
     document["first_pass"] = {"passed": 0, "rate_all": 0.0}
     return document
 
@@ -569,9 +569,9 @@ def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _wilson(k: int, n: int) -> list[float] | None:
+def _wilson(k: int, n: int) -> list[float]:
     if not n:
-        return None
+        return [0.0, 1.0]
     z = 1.959963984540054
     centre = (k + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * (k * (n - k) / n + z * z / 4) ** 0.5

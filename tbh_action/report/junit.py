@@ -36,7 +36,7 @@ def _lines(results: Results) -> Iterator[str]:
     stamp = f' timestamp="{started:%Y-%m-%dT%H:%M:%S}"' if started else ""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuites name="{name}" {totals}>\n'
-    suite = xml(one_line(results["benchmark"]["name"]))
+    suite = xml(one_line(words.name_of(results, "benchmark")))
     yield f'<testsuite name="{suite}" {totals}{stamp}>\n'
     yield from _properties(results)
     # Consumers split a class name at its dots into packages: `terminal-bench-2.1` is one name.
@@ -48,10 +48,10 @@ def _lines(results: Results) -> Iterator[str]:
 
 def _properties(results: Results) -> Iterator[str]:
     values = {
-        "model": results["model"]["name"],
+        "model": words.name_of(results, "model"),
         "model.revision": results["model"].get("revision"),
         "benchmark.revision": results["benchmark"].get("revision"),
-        "agent": results["agent"]["name"],
+        "agent": words.name_of(results, "agent"),
         "fingerprint": results["fingerprint"],
         "pass_rate": results["rates"]["all"],
         "pass_rate_scored": results["rates"]["scored"],

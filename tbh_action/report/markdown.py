@@ -158,7 +158,7 @@ def _made(function: Callable[..., str]) -> Callable[..., Markup]:
 
 
 def _short(value: Any, limit: int = _LONGEST_TEXT) -> str:
-    return escape.shorten(escape.one_line(_text(value)), limit)
+    return escape.shorten(escape.one_line("" if value is None else _text(value)), limit)
 
 
 def _url(url: str) -> str:

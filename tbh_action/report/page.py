@@ -81,7 +81,7 @@ def _environment() -> Environment:
             words.why,
         )
     }
-    environment.filters["line"] = lambda value: escape.one_line(str(value))
+    environment.filters["line"] = lambda value: escape.one_line("" if value is None else str(value))
     return environment
 
 
@@ -100,6 +100,8 @@ def _context(results: Results, tasks: list[view.TaskRow]) -> dict[str, Any]:
     return {
         "results": results,
         "title": words.title(results),
+        "model": words.name_of(results, "model"),
+        "benchmark": words.name_of(results, "benchmark"),
         "headline": words.headline(results),
         "coverage": words.coverage(results),
         "verdict": view.verdict(results),

@@ -15,7 +15,8 @@ def run_command(results: Results, task: str | None = None) -> str:
     fields, provenance = results.get("fingerprint_fields") or {}, results.get("provenance") or {}
     words = ["tbh", "run"]
     recipe = provenance.get("recipe")
-    words += ["--recipe", recipe] if recipe else ["--model", results["model"]["name"]]
+    if recipe or (model := results["model"].get("name")):
+        words += ["--recipe", recipe] if recipe else ["--model", model]
     words += _benchmark(results, fields)
     if task is not None:
         words += ["--include-task", task]
@@ -32,7 +33,8 @@ def _benchmark(results: Results, fields: dict[str, Any]) -> list[Any]:
     path = fields.get("benchmark.path")
     if path:
         return ["--path", results["benchmark"].get("source") or path]
-    return ["--benchmark", results["benchmark"]["name"]]
+    name = results["benchmark"].get("name")
+    return ["--benchmark", name] if name else []
 
 
 def _pairs(flag: str, pairs: dict[str, Any]) -> list[str]:

@@ -188,10 +188,10 @@ def provenance_rows(results: Results) -> list[tuple[str, Any]]:
         ("Run", run["name"]),
         ("Started", words.moment(run.get("started_at"))),
         ("Finished", words.moment(run.get("finished_at"))),
-        ("Model", _at(model["name"], model.get("revision"))),
-        ("Benchmark", _at(benchmark["name"], benchmark.get("revision"))),
+        ("Model", _at(words.name_of(results, "model"), model.get("revision"))),
+        ("Benchmark", _at(words.name_of(results, "benchmark"), benchmark.get("revision"))),
         ("Tasks from", benchmark.get("source")),
-        ("Agent", results["agent"]["name"]),
+        ("Agent", words.name_of(results, "agent")),
         ("Fingerprint", results["fingerprint"]),
         *sorted((results.get("provenance") or {}).items()),
     ]

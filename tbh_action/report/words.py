@@ -150,9 +150,14 @@ def sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?…" else ".")
 
 
+def name_of(results: Results, part: str) -> str:
+    """The name of the `model`, `benchmark` or `agent`, in words when it is not known."""
+    return str(results[part].get("name") or f"unknown {part}")
+
+
 def title(results: Results) -> str:
     """What was measured: `Qwen/Qwen3.8-27B-FP8 on terminal-bench-2.1`."""
-    return f"{results['model']['name']} on {results['benchmark']['name']}"
+    return f"{name_of(results, 'model')} on {name_of(results, 'benchmark')}"
 
 
 def headline(results: Results) -> str:
