@@ -67,7 +67,7 @@ def main(
         until = _standard_input_ends() if child else asyncio.Event().wait()
         try:
             asyncio.run(
-                hub.serve(settings, place, listener, faults=rules, ready=ready, until=until)  # type: ignore[arg-type]
+                hub.serve(settings, place, listener, faults=rules, ready=ready, until=until)
             )
         except KeyboardInterrupt:
             click.echo("The loopback Hub has stopped.", err=True)

@@ -40,6 +40,8 @@ Actions, one key each (`delay` may stand beside another):
     {"job": "die"}             end the job's process now (`exit_code`, default 1): its stage becomes
                                ERROR; with "message" and "logs": [lines] to be found on the Hub
     {"job": "timeout"}         the job's time is over now
+                               (both at `server.start`, `sandbox.start`: once it runs, after
+                               "delay" seconds; a "delay" alone there is time spent SCHEDULING)
     {"job": "stuck"}           at `server.start`, `sandbox.start`: stays SCHEDULING for ever
     {"job": "deaf"}            at the same: RUNNING, but nothing ever answers
     {"token": "revoke"}        from now on every token is refused

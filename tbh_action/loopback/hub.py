@@ -7,11 +7,10 @@ Each part is a module with a `routes(hub)` (`jobs_api`, `proxy`, `admin`); a new
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from tbh_action.errors import SpecError
@@ -89,11 +88,7 @@ class Hub:
             await asyncio.Event().wait()
         if action.job is not None and (job := self.board.jobs.get(call.job)):
             end_by_fault(job, action)
-        answered = error(action.status, "fault on demand") if action.status else Cut()
-        if action.status and action.body is not None:
-            text = action.body if isinstance(action.body, str) else json.dumps(action.body)
-            answered = Response(text, status_code=action.status, media_type="application/json")
-        answered.headers.update(action.headers)
+        answered = bad_answer(action)
         if action.drop == "before" or (action.status and not action.after):
             return answered
         response = await work()
@@ -107,6 +102,21 @@ class Hub:
         user = self.settings.user
         owner = {"type": "user", "id": self.settings.user_id, "name": user}
         return job.document(self.base_url, owner)
+
+
+def bad_answer(action: Action) -> Response:
+    """The answer that a fault rule gives; without a status, none."""
+    if action.status is None:
+        return Cut()
+    body = {"error": "fault on demand"} if action.body is None else action.body
+    if isinstance(body, str):
+        answer = Response(body, status_code=action.status, media_type="text/plain")
+    else:
+        answer = JSONResponse(body, status_code=action.status)
+        if isinstance(body, dict) and isinstance(body.get("error"), str):
+            answer.headers["X-Error-Message"] = body["error"]
+    answer.headers.update(action.headers)
+    return answer
 
 
 def check_host(host: str) -> None:
@@ -134,7 +144,7 @@ async def serve(
     *,
     faults: Sequence[dict[str, Any]],
     ready: Callable[[str], None],
-    until: Coroutine[Any, Any, None],
+    until: Awaitable[object],
 ) -> None:
     """Serves until `until` ends or a signal comes; then ends all jobs and their processes."""
     host, port = listener.getsockname()[:2]

@@ -50,7 +50,6 @@ class Job:
     logs: list[tuple[float, str]] = field(default_factory=list)
     process: JobProcess | None = None
     last_used: float = 0.0
-    deaf: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     end: asyncio.Future[None] | None = None
 
@@ -229,8 +228,7 @@ class Board:
                 job.stage, job.started_at = "RUNNING", time.time()
                 job.last_used = job.started_at
                 job.log("===== Job started =====")
-                job.deaf = fault is not None and fault.job == "deaf"
-                await self._run(job)
+                await self._run(job, fault)
         except Exception as error:  # noqa: BLE001 (a job's failure must never be the Hub's)
             job.log(f"{type(error).__name__}: {error}")
             job.finish("ERROR", str(error))
@@ -242,22 +240,21 @@ class Board:
         name = "server_scheduling" if job.kind == "server" else "sandbox_scheduling"
         wait = self._settings.scaled(getattr(self._settings, name))
         assert job.end is not None
-        if fault is not None:
+        if fault is not None and (fault.job == "stuck" or fault.hang):
+            await job.end
+        if fault is not None and fault.job is None:
             wait += fault.delay
-            if fault.job == "stuck" or fault.hang:
-                await job.end
-            if fault.job in ("die", "timeout") or fault.status is not None:
-                await asyncio.wait([job.end], timeout=wait)
-                end_by_fault(job, fault)
         await asyncio.wait([job.end], timeout=wait)
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: Job, fault: Action | None) -> None:
         assert job.end is not None
         if job.kind == "other":
             await asyncio.wait([job.end], timeout=self._settings.scaled(1.0))
             return job.finish("COMPLETED")
-        if not job.deaf:
+        if fault is None or fault.job != "deaf":
             job.process = await self._start_process(job)
+        if fault is not None and fault.job in ("die", "timeout"):
+            asyncio.get_running_loop().call_later(fault.delay, end_by_fault, job, fault)
         waiting: list[asyncio.Future[Any]] = [job.end]
         if job.process is not None:
             waiting.append(asyncio.ensure_future(job.process.ended()))

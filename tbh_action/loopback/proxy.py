@@ -75,9 +75,11 @@ class Proxy:
         return await hub.answer(request, call, work)
 
     async def _forward(self, job: Job, request: Request, rest: str, body: bytes) -> Response:
-        if job.ended or job.process is None:
+        if job.stage != "RUNNING":
             await self._forget(job)
             return error(503, f"The job is not running ({job.stage}).")
+        if job.process is None:
+            return error(502, "The job does not answer.")
         url = f"http://job/{rest}"
         if request.url.query:
             url += f"?{request.url.query}"

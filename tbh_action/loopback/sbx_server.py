@@ -435,7 +435,9 @@ def main() -> None:
     os.chroot(root)
     os.chdir("/")
     if script := config.get("build"):
-        built = Handler.sandbox.start({"cmd": ["/bin/bash", "-c", script]}, stdin=subprocess.DEVNULL)
+        built = Handler.sandbox.start(
+            {"cmd": ["/bin/bash", "-c", script]}, stdin=subprocess.DEVNULL
+        )
         if built.wait() != 0:
             sys.exit(f"the image's build script ended with {built.returncode}")
     threading.Thread(target=server.serve_forever, daemon=True).start()

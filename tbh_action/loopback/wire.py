@@ -142,5 +142,6 @@ async def unless_gone[T](request: Request, work: Coroutine[Any, Any, T]) -> T | 
 
 
 def error(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    """An error in the Hub's form."""
+    """An error in the Hub's form: its words in the body and in the header that clients quote."""
+    headers = {"X-Error-Message": text, **(headers or {})}
     return JSONResponse({"error": text}, status_code=status, headers=headers)
