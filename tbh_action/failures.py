@@ -14,7 +14,41 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final, Literal
 
+from tbh_action.failure_types import (
+    AGENT_TIMEOUT,
+    AGENT_TYPES,
+    AUTHENTICATION,
+    HUB,
+    INFRASTRUCTURE_TYPES,
+    INTERRUPTED_TYPES,
+    MODEL,
+    REQUEST,
+    SEED_FILTER_TYPES,
+    SETUP_TYPES,
+    STATUS_CAUSES,
+    STATUS_TYPES,
+    TASK,
+    UNUSABLE_TYPES,
+    VERIFIER_TYPES,
+    error_policy_overrides,
+)
 from tbh_action.harbor.trial import Trial, TrialError
+
+__all__ = [
+    "AGENT_TIMEOUT",
+    "DEFAULT_REPEAT",
+    "OUTAGE_SHARE",
+    "SEED_FILTER_TYPES",
+    "FailureClass",
+    "Interval",
+    "Judgement",
+    "RepeatPolicy",
+    "error_policy_overrides",
+    "judge",
+    "overlap",
+    "setup_burst",
+    "status_in",
+]
 
 type FailureClass = Literal[
     "none",
@@ -29,178 +63,13 @@ type FailureClass = Literal[
     "missing",
 ]
 
-AGENT_TIMEOUT: Final = "AgentTimeoutError"
 # A timeout during which the server was away for more than this share of the agent's time says
 # nothing about the model.
 OUTAGE_SHARE: Final = 0.1
 
-AGENT_TYPES: Final = frozenset(
-    {
-        "AgentSafetyRefusalError",
-        "ContentFilterFinishReasonError",
-        "ContentPolicyViolationError",
-        "ContextLengthExceededError",
-        "ContextWindowExceededError",
-        "LengthFinishReasonError",
-        "NonZeroAgentExitCodeError",
-        "OutputLengthExceededError",
-        "OutputTokenExceededError",
-    }
-)
-# The sandbox (Harbor, huggingface_hub) or the way to it or to the server (httpx, httpcore, Python).
-BROKEN_TYPES: Final = frozenset(
-    {
-        "AddTestsDirError",
-        "AgentSetupTimeoutError",
-        "DownloadVerifierDirError",
-        "EnvironmentStartTimeoutError",
-        "GKEExecStreamClosedError",
-        "GKEPodNotFoundError",
-        "HealthcheckError",
-        "MemoryLimitExceededError",
-        "RuntimeRequestError",
-        "SSHAccessError",
-        "SandboxBuildFailedError",
-        "SandboxCommandError",
-        "SandboxError",
-        "SandboxLikelyOutOfMemoryError",
-        "BrokenPipeError",
-        "CloseError",
-        "ConnectError",
-        "ConnectTimeout",
-        "ConnectionAbortedError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
-        "NetworkConnectionError",
-        "NetworkError",
-        "PoolTimeout",
-        "ProxyError",
-        "ReadError",
-        "ReadTimeout",
-        "RemoteProtocolError",
-        "TimeoutError",
-        "TimeoutException",
-        "WriteError",
-        "WriteTimeout",
-        "gaierror",
-    }
-)
-# The model's server did not answer (litellm, openai, Harbor's installed agents).
-SERVER_TYPES: Final = frozenset(
-    {
-        "APIConnectionError",
-        "APIError",
-        "APITimeoutError",
-        "ApiConnectionClosedError",
-        "ApiConnectionError",
-        "ApiError",
-        "ApiInternalServerError",
-        "ApiOverloadedError",
-        "ApiRateLimitError",
-        "ApiResponseStalledError",
-        "ApiUsageLimitError",
-        "BadGatewayError",
-        "InternalServerError",
-        "MidStreamFallbackError",
-        "RateLimitError",
-        "ServiceUnavailableError",
-        "Timeout",
-        "UnknownApiError",
-    }
-)
-INFRASTRUCTURE_TYPES: Final = BROKEN_TYPES | SERVER_TYPES
-VERIFIER_TYPES: Final = frozenset(
-    {
-        "RewardFileEmptyError",
-        "RewardFileNotFoundError",
-        "VerifierOutputParseError",
-        "VerifierTimeoutError",
-    }
-)
-INTERRUPTED_TYPES: Final = frozenset({"CancelledError"})
-
-# What is wrong, in words that end "the run was set up wrong: …".
-_AUTHENTICATION: Final = "a token or key was refused"
-_PAYMENT: Final = "no credit, or a budget is used up"
-_PERMISSION: Final = "a permission is missing"
-_MODEL: Final = "the server does not know the model"
-_REQUEST: Final = "the server refuses the request (chat template or parameters)"
-_HUB: Final = "the Hub refuses the request"
-_INSTALLATION: Final = "a package or a credential is missing on this machine"
-_TASK: Final = "the task or the environment's settings are not usable"
-
-SETUP_TYPES: Final[dict[str, str]] = {
-    "AgentAuthenticationError": _AUTHENTICATION,
-    "AuthenticationError": _AUTHENTICATION,
-    "CallerCredentialAuthenticationError": _AUTHENTICATION,
-    "OAuthError": _AUTHENTICATION,
-    "OIDCError": _AUTHENTICATION,
-    "BudgetExceededError": _PAYMENT,
-    "PaymentRequiredError": _PAYMENT,
-    "GatedRepoError": _PERMISSION,
-    "PermissionDeniedError": _PERMISSION,
-    "ApiProviderResourceNotFoundError": _MODEL,
-    "ModelNotFoundError": _MODEL,
-    "NotFoundError": _MODEL,
-    "APIResponseValidationError": _REQUEST,
-    "BadRequestError": _REQUEST,
-    "EndpointNotSupportedByModelError": _REQUEST,
-    "InvalidRequestError": _REQUEST,
-    "LiteLLMUnknownProvider": _REQUEST,
-    "UnprocessableEntityError": _REQUEST,
-    "UnsupportedEndpointError": _REQUEST,
-    "UnsupportedModelParametersError": _REQUEST,
-    "UnsupportedParamsError": _REQUEST,
-    "DisabledRepoError": _HUB,
-    "RepositoryNotFoundError": _HUB,
-    "RevisionNotFoundError": _HUB,
-    "DspyImportError": _INSTALLATION,
-    "LocalTokenNotFoundError": _INSTALLATION,
-    "MissingExtraError": _INSTALLATION,
-    "RegradeError": _TASK,
-    "ServiceOperationsUnsupportedError": _TASK,
-    "VercelScopeError": _PERMISSION,
-}
-# These say only that an HTTP call failed; its status decides.
-STATUS_TYPES: Final = frozenset(
-    {"APIStatusError", "HTTPStatusError", "HfHubHTTPError", "JobNotFoundError"}
-)
-_STATUS_SETUP: Final[dict[int, str]] = {
-    401: _AUTHENTICATION,
-    402: _PAYMENT,
-    403: _PERMISSION,
-}
-# Before the agent starts these are what code raises at settings that it cannot use; everything
-# else that is unknown there is an environment or an agent that could not be set up.
-_UNUSABLE_TYPES: Final = frozenset(
-    {
-        "AttributeError",
-        "FileNotFoundError",
-        "ImportError",
-        "KeyError",
-        "ModuleNotFoundError",
-        "NotImplementedError",
-        "TypeError",
-        "ValidationError",
-        "ValueError",
-    }
-)
-
-# By hand: `harbor job resume --filter-error-type …` for the same meaning of "repeat". The seed's
-# list, and what Harbor removes by itself when no filter is given.
-SEED_FILTER_TYPES: Final = (
-    "SandboxError",
-    "InternalServerError",
-    "ReadTimeout",
-    "ReadError",
-    "ConnectTimeout",
-    "RemoteProtocolError",
-)
-
 _NAMED_STATUS: Final = re.compile(r"\b(?:error|code|status)\b\W{0,4}([1-5]\d\d)\b", re.IGNORECASE)
 _BARE_STATUS: Final = re.compile(r"(?<![\w/.:-])([45]\d\d) (?=[A-Za-z])")
-_KNOWN_STATUSES: Final = frozenset(status.value for status in HTTPStatus)
+_PHRASES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 _TOO_LONG: Final = re.compile(
     r"context[_ ](?:length|window)|longer than the model|maximum (?:model|input|sequence) len"
     r"|exceeds? the (?:model|maximum)",
@@ -361,8 +230,8 @@ def _finding(  # noqa: PLR0911 (one return a class)
 
 def _infrastructure(error: TrialError, name: str) -> _Finding:
     if error.type.startswith("Sandbox") and _NO_TOKEN in error.message.lower():
-        return _Finding("setup", f"{name}: {_AUTHENTICATION}", _AUTHENTICATION)
-    if error.type == "APIError" and (cause := _STATUS_SETUP.get(status_in(error.message) or 0)):
+        return _Finding("setup", f"{name}: {AUTHENTICATION}", AUTHENTICATION)
+    if error.type == "APIError" and (cause := STATUS_CAUSES.get(status_in(error.message) or 0)):
         return _Finding("setup", f"{name}: {cause}", cause)
     return _Finding("infrastructure", f"{name}: infrastructure, not the model")
 
@@ -376,19 +245,19 @@ def _by_status(error: TrialError, name: str, *, agent_started: bool) -> _Finding
     shown = f"{name} (status {status})"
     if status in (408, 425, 429) or status >= 500:
         return _Finding("infrastructure", f"{shown}: infrastructure, not the model")
-    if status in _STATUS_SETUP:
-        cause = _STATUS_SETUP[status]
+    if status in STATUS_CAUSES:
+        cause = STATUS_CAUSES[status]
         return _Finding("setup", f"{shown}: {cause}", cause)
     if agent_started:
         # The same calls worked minutes before, so what they ask for has gone away since.
         return _Finding("infrastructure", f"{shown} after the agent had started: infrastructure")
-    return _Finding("setup", f"{shown}: {_HUB}", _HUB)
+    return _Finding("setup", f"{shown}: {HUB}", HUB)
 
 
 def _setup(error: TrialError, name: str, cause: str, outages: Sequence[Interval]) -> _Finding:
-    if cause == _REQUEST and _TOO_LONG.search(error.message):
+    if cause == REQUEST and _TOO_LONG.search(error.message):
         return _Finding("agent", f"{name}: the conversation outgrew the model's context")
-    if cause == _MODEL and (outage := _outage_at(error.occurred_at, outages)):
+    if cause == MODEL and (outage := _outage_at(error.occurred_at, outages)):
         # A server that is gone is "not found" too.
         return _Finding("infrastructure", f"{name} during an outage ({outage.reason})")
     return _Finding("setup", f"{name}: {cause}", cause)
@@ -398,8 +267,8 @@ def _unknown(error: TrialError, trial: Trial, name: str) -> _Finding:
     if _NO_SPACE in error.message.lower() and error.type in ("OSError", "IOError"):
         return _Finding("infrastructure", f"{name}: no space left on a disk")
     if trial.agent_execution is None and trial.environment_setup is not None:
-        if error.type in _UNUSABLE_TYPES:
-            return _Finding("setup", f"{name} before the agent started: {_TASK}", _TASK)
+        if error.type in UNUSABLE_TYPES:
+            return _Finding("setup", f"{name} before the agent started: {TASK}", TASK)
         return _Finding("infrastructure", f"{name} while the environment was set up")
     return _Finding("unclassified", f"{name} is in no list: whose failure it is, is not known")
 
@@ -449,27 +318,10 @@ def status_in(message: str) -> int | None:
         return int(found.group(1))
     for found in _BARE_STATUS.finditer(message):
         status = int(found.group(1))
-        if status in _KNOWN_STATUSES:
+        phrases = ("client error", "server error", _PHRASES.get(status, "client error"))
+        if message[found.end() :].lower().startswith(phrases):
             return status
     return None
-
-
-def error_policy_overrides() -> dict[str, dict[str, bool]]:
-    """Harbor's `override_error_policy` that makes its classes agree with ours.
-
-    By itself Harbor grades and scores every type that it does not know, a sandbox that broke under
-    the agent included. Work in a broken sandbox is not graded; that of an agent whose server went
-    away is, so that its reward can be shown, though it counts for nothing.
-    """
-    broken = {"should_grade": False, "has_valid_reward": False}
-    away = {"has_valid_reward": False}
-    setup = {"should_retry": False, "has_valid_reward": False}
-    overrides = (
-        dict.fromkeys(BROKEN_TYPES | STATUS_TYPES, broken)
-        | dict.fromkeys(SERVER_TYPES, away)
-        | dict.fromkeys(SETUP_TYPES, setup)
-    )
-    return {name: dict(overrides[name]) for name in sorted(overrides)}
 
 
 def setup_burst(judgements: Sequence[Judgement], limit: int = 3) -> str | None:
@@ -488,6 +340,6 @@ def setup_burst(judgements: Sequence[Judgement], limit: int = 3) -> str | None:
     causes = {judgement.cause for judgement in latest if judgement.failure_class == "setup"}
     if len(latest) < limit or len(causes) != 1 or latest[0].cause not in causes:
         return None
-    if any(judgement.failure_class != "setup" for judgement in latest) or causes == {_TASK}:
+    if any(judgement.failure_class != "setup" for judgement in latest) or causes == {TASK}:
         return None
     return f"{limit} trials in a row failed for one cause, {causes.pop()}: {latest[-1].reason}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ from tbh_action.failures import (
     RepeatPolicy,
     judge,
 )
-from tbh_action.harbor.documents import amount, count, finite, instant, iso
+from tbh_action.harbor.documents import amount, clean, count, finite, instant, iso
 from tbh_action.harbor.job_dir import trial_directories
 from tbh_action.harbor.trial import DEFAULT_REWARD_KEY, Tokens, Trial, read_trial
 from tbh_action.rundir import RunDir, append_line, read_lines
@@ -205,10 +204,10 @@ def reconcile(
     Idempotent, so it is both the normal way in and the repair after a kill -9. Returns what was
     new, oldest end first.
     """
-    known = {attempt.trial for attempt in read_attempts(run_dir.attempts)}
+    recorded = read_attempts(run_dir.attempts)
     new = unrecorded(
         run_dir,
-        known,
+        recorded,
         pass_number=pass_number,
         running=running,
         outages=outages,
@@ -221,7 +220,7 @@ def reconcile(
 
 def unrecorded(
     run_dir: RunDir,
-    known: AbstractSet[str],
+    recorded: Iterable[Attempt],
     *,
     pass_number: int | None,
     running: bool = False,
@@ -229,11 +228,13 @@ def unrecorded(
     repeat: RepeatPolicy = DEFAULT_REPEAT,
     reward_key: str = DEFAULT_REWARD_KEY,
 ) -> list[Attempt]:
-    """The trials in the job and in the archives that are not in `known`, oldest end first.
+    """The trials in the job and in the archives that are not recorded yet, oldest end first.
+
+    A trial that was recorded without its result, and has one now, is one of them.
 
     Args:
         run_dir: the run.
-        known: names of trials that are recorded already.
+        recorded: the ledger.
         pass_number: the pass that made the trials of the job directory; archived ones carry
             their own.
         running: Harbor is at work: a trial without a readable result has not ended yet.
@@ -241,20 +242,30 @@ def unrecorded(
         repeat: see `judge`.
         reward_key: the name of the reward that counts.
     """
+    by_name = {attempt.trial: attempt for attempt in recorded}
+    known = {name for name, attempt in by_name.items() if not _without_result(attempt)}
     places: list[tuple[Path, int | None]] = [(run_dir.harbor_job, pass_number)]
     places += [(archive, int(archive.name[5:])) for archive in run_dir.archives()]
     new: dict[str, Attempt] = {}
     for place, number in places:
         for directory in trial_directories(place):
-            if directory.name in known or directory.name in new:
+            name = clean(directory.name)
+            if name in known or name in new:
                 continue
             trial = read_trial(directory, reward_key)
-            if running and (trial.unfinished or trial.unreadable is not None):
+            unusable = trial.unfinished or trial.unreadable is not None
+            if unusable and (running or name in by_name):
                 continue
             judgement = judge(trial, outages=outages, repeat=repeat)
             where = str(directory.relative_to(run_dir.root))
-            new[directory.name] = attempt_of(trial, judgement, pass_number=number, directory=where)
+            new[name] = attempt_of(trial, judgement, pass_number=number, directory=where)
     return sorted(new.values(), key=_by_end)
+
+
+def _without_result(attempt: Attempt) -> bool:
+    return attempt.failure_class == "unreadable" or (
+        attempt.failure_class == "interrupted" and not attempt.exceptions
+    )
 
 
 def rejudge(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
-from tbh_action.harbor.documents import UnreadableError, iso, read_object
+from tbh_action.harbor.documents import UnreadableError, instant, iso, read_object
 from tbh_action.harbor.trial import seconds_between
 from tbh_action.ledger import Attempt
 from tbh_action.outcomes import Outcome, Plan, first_pass, name_tasks, outcomes, unplanned
@@ -22,6 +22,19 @@ from tbh_action.scores import cost_with_passed, figures, ratio
 SCHEMA_VERSION: Final = 1
 _MAX_BYTES: Final = 1024 * 1024 * 1024
 _NAMES_SHOWN: Final = 5
+_PASS_KEYS: Final = (
+    "number",
+    "kind",
+    "started_at",
+    "finished_at",
+    "trials",
+    "repeated",
+    "repaired",
+    "exit_code",
+    "reason",
+)
+_OUTAGE_KEYS: Final = ("started_at", "finished_at", "reason")
+_LIMIT_KEYS: Final = ("at", "limit", "reason")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +97,12 @@ def build(
         **numbers,
         "first_pass": {"passed": passed_first, "rate_all": ratio(passed_first, planned)},
         "cost": cost_with_passed(facts.cost, numbers["counts"]["passed"]),
-        "passes": [dict(item) for item in facts.passes],
+        "passes": [_plain(item, _PASS_KEYS) for item in facts.passes],
         "tasks": [_row(row, log_tails or {}) for row in rows],
         "timeline": {
             "trials": _timeline(rows),
-            "outages": [dict(item) for item in facts.outages],
-            "concurrency": [dict(item) for item in facts.concurrency],
+            "outages": [_plain(item, _OUTAGE_KEYS) for item in facts.outages],
+            "concurrency": [_plain(item, _LIMIT_KEYS) for item in facts.concurrency],
         },
         "comparison": None,
         "gate": None,
@@ -106,10 +119,18 @@ def _run(facts: RunFacts, rows: Sequence[Outcome]) -> dict[str, Any]:
     whole = all(row.failure_class not in ("missing", "interrupted") for row in rows)
     return {
         "name": facts.name,
-        "started_at": facts.started_at or iso(min(starts, default=None)),
-        "finished_at": facts.finished_at or iso(max(ends, default=None)),
+        "started_at": iso(instant(facts.started_at) or min(starts, default=None)),
+        "finished_at": iso(instant(facts.finished_at) or max(ends, default=None)),
         "complete": (whole and bool(rows)) if facts.complete is None else facts.complete,
         "stop_reason": facts.stop_reason,
+    }
+
+
+def _plain(item: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The entry with exactly these keys, and its times as this document writes them."""
+    return {
+        key: iso(instant(item.get(key))) if key == "at" or key.endswith("_at") else item.get(key)
+        for key in keys
     }
 
 

@@ -25,17 +25,6 @@ from tbh_action.results import RunFacts, build, read
 from tbh_action.rundir import RunDir
 from tbh_action.shard import parse_shard, tasks_of_shard
 
-_PASS_FIELDS: Final = (
-    "number",
-    "kind",
-    "started_at",
-    "finished_at",
-    "trials",
-    "repeated",
-    "repaired",
-    "exit_code",
-    "reason",
-)
 # Where the model is served changes from pass to pass; it does not decide the result.
 _ADDRESSES: Final = frozenset({"api_base", "base_url"})
 
@@ -93,8 +82,8 @@ def score_run(
 ) -> dict[str, Any]:
     """The results document of a run: its ledger, and what lies in it that the ledger lacks."""
     attempts = read_attempts(run_dir.attempts)
-    known = {attempt.trial for attempt in attempts}
-    attempts += unrecorded(run_dir, known, pass_number=None, reward_key=reward_key)
+    late = unrecorded(run_dir, attempts, pass_number=None, reward_key=reward_key)
+    attempts = list({attempt.trial: attempt for attempt in (*attempts, *late)}.values())
     facts, plan = _run_facts(run_dir, attempts)
     places = {a.trial: find_trial(run_dir, a.trial) for a in attempts} if with_logs else {}
     return build(facts, plan, attempts, log_tails=_log_tails(attempts, places))
@@ -236,9 +225,7 @@ def _run_facts(run_dir: RunDir, attempts: list[Attempt]) -> tuple[RunFacts, Plan
         fingerprint=asked.document.get("fingerprint"),
         fingerprint_fields=mapping(asked.document.get("fingerprint_fields")),
         n_attempts=n_attempts,
-        passes=[
-            {key: record.get(key) for key in _PASS_FIELDS} for record in state.get("passes") or ()
-        ],
+        passes=[mapping(record) for record in state.get("passes") or ()],
     )
     if asked.tasks:
         return facts, plan_of(asked.tasks, n_attempts)
