@@ -206,6 +206,7 @@ def seed_final() -> dict[str, Any]:
         "huggingface_hub": "2.4.0",
         "server_image": "lmsysorg/sglang:latest",
         "recipe": "qwen3.8-27b-fp8",
+        "tasks": {f"task-{number}": {"digest": "sha256:0"} for number in range(89)},
     }
     document["warnings"] = [
         "The agent's time limits were multiplied by 4: not comparable with the public leaderboard."

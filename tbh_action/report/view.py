@@ -182,7 +182,8 @@ def histogram(values: list[float], edges: list[float]) -> list[int]:
 
 
 def provenance_rows(results: Results) -> list[tuple[str, Any]]:
-    """What the result rests on, as (name, value), the important ones first."""
+    """What the result rests on, as (name, value), the important ones first. What is no single
+    value (the spec, the checksums of all tasks) is for machines and stays in results.json."""
     run, model, benchmark = results["run"], results["model"], results["benchmark"]
     return [
         ("Run", run["name"]),
@@ -193,7 +194,11 @@ def provenance_rows(results: Results) -> list[tuple[str, Any]]:
         ("Tasks from", benchmark.get("source")),
         ("Agent", words.name_of(results, "agent")),
         ("Fingerprint", results["fingerprint"]),
-        *sorted((results.get("provenance") or {}).items()),
+        *sorted(
+            (name, value)
+            for name, value in (results.get("provenance") or {}).items()
+            if not isinstance(value, dict | list)
+        ),
     ]
 
 
