@@ -114,16 +114,15 @@ def _job_facts(job: Path, known: JobFacts, attempts: list[Attempt]) -> RunFacts:
     agent = _first(known.config.get("agents"))
     dataset = _first(known.config.get("datasets"))
     kwargs = _public(mapping(agent.get("kwargs")))
-    model = agent.get("model_name") or next((a.model for a in attempts if a.model), None)
-    source = next((dataset[key] for key in ("repo", "path", "name") if dataset.get(key)), None)
-    name = agent.get("name") or next((a.agent for a in attempts if a.agent), None)
+    model = _text(agent, "model_name") or next((a.model for a in attempts if a.model), None)
+    name = _text(agent, "name") or next((a.agent for a in attempts if a.agent), None)
     fields = _job_fields(known, agent | {"kwargs": kwargs}, dataset) if known.config else {}
     return RunFacts(
         name=job.name,
         model={"name": model},
         benchmark={
             "name": next((a.source for a in attempts if a.source), None),
-            "source": source,
+            "source": _text(dataset, "repo", "path", "name"),
             "revision": _commit(known),
         },
         agent={"name": name, "kwargs": kwargs},
@@ -175,6 +174,12 @@ def _shortfall(known: JobFacts, attempts: list[Attempt]) -> Iterable[str]:
         )
 
 
+def _text(values: Mapping[str, Any], *keys: str) -> str | None:
+    """The first of these that is text and not empty."""
+    found = (values.get(key) for key in keys)
+    return next((value for value in found if isinstance(value, str) and value), None)
+
+
 def _first(value: Any) -> dict[str, Any]:
     return mapping(value[0]) if isinstance(value, list) and value else {}
 
@@ -207,9 +212,6 @@ def _run_facts(run_dir: RunDir, attempts: list[Attempt]) -> tuple[RunFacts, Plan
     model, benchmark = mapping(asked.spec.get("model")), mapping(asked.spec.get("benchmark"))
     agent = mapping(asked.spec.get("agent"))
     n_attempts = count(asked.spec.get("n_attempts")) or 1
-    source = next(
-        (benchmark[key] for key in ("repo", "path", "dataset") if benchmark.get(key)), None
-    )
     facts = RunFacts(
         name=run_dir.name,
         started_at=state.get("started_at"),
@@ -218,7 +220,7 @@ def _run_facts(run_dir: RunDir, attempts: list[Attempt]) -> tuple[RunFacts, Plan
         model={"name": model.get("name"), "revision": model.get("revision")},
         benchmark={
             "name": benchmark.get("name"),
-            "source": source,
+            "source": _text(benchmark, "repo", "path", "dataset"),
             "revision": state.get("benchmark_commit") or benchmark.get("revision"),
         },
         agent={"name": agent.get("name"), "kwargs": _public(mapping(agent.get("kwargs")))},

@@ -94,6 +94,19 @@ def clean(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def plain(value: Any) -> Any:
+    """A JSON value as every encoder takes it: clean text, None for numbers that are not finite."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {clean(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
 def text(value: Any, limit: int) -> str | None:
     """`value` when it is text, cleaned and cut to `limit` characters, else None."""
     if not isinstance(value, str):

@@ -13,12 +13,14 @@ from tbh_action.harbor.documents import (
     clean,
     count,
     mapping,
+    plain,
     read_object,
 )
 from tbh_action.harbor.trial import MAX_NAME
 
 # A lock holds some kilobytes for each planned trial.
 _LOCK_BYTES: Final = 1024 * 1024 * 1024
+MAX_ATTEMPTS: Final = 1000
 _MARKS: Final = ("result.json", "config.json", "lock.json", "trial.log")
 
 
@@ -39,8 +41,9 @@ class JobFacts:
 
     @property
     def n_attempts(self) -> int:
-        """Slots a task; 1 when the job does not say."""
-        return count(self.config.get("n_attempts")) or 1
+        """Slots a task; 1 when the job does not say, or says what cannot be."""
+        said = count(self.config.get("n_attempts")) or 1
+        return said if said <= MAX_ATTEMPTS else 1
 
 
 def trial_directories(job: Path) -> list[Path]:
@@ -79,8 +82,8 @@ def read_job(job: Path) -> JobFacts:
         if isinstance(task.get("name"), str) and 0 < len(task["name"]) <= MAX_NAME
     )
     return JobFacts(
-        config=config,
-        harbor=mapping(lock.get("harbor")),
+        config=plain(config),
+        harbor=plain(mapping(lock.get("harbor"))),
         planned=planned if isinstance(entries, list) else None,
         task_locks={
             clean(task["name"]): task for task in tasks if isinstance(task.get("name"), str)
