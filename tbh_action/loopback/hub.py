@@ -23,14 +23,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from tbh_action.errors import SpecError
-from tbh_action.loopback import admin, jobs_api, models_api, proxy
+from tbh_action.loopback import admin, jobs_api, proxy, repos
 from tbh_action.loopback.faults import Action, Call, Faults
 from tbh_action.loopback.jobs import Board, Job, end_by_fault
 from tbh_action.loopback.settings import Settings
 from tbh_action.loopback.wire import CallLog, Cut, Torn, error, record, swallow, unless_gone
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_PARTS: Final[tuple[ModuleType, ...]] = (jobs_api, models_api, proxy, admin)
+_PARTS: Final[tuple[ModuleType, ...]] = (jobs_api, proxy, admin, repos)
 
 Work = Callable[[], Coroutine[Any, Any, Response]]
 
