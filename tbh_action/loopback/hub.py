@@ -152,7 +152,12 @@ async def serve(
     hub = Hub(settings, folder, f"http://{host}:{port}")
     hub.faults.set(faults, now=time.time())
     config = uvicorn.Config(
-        hub.app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=1
+        hub.app,
+        log_level="error",
+        lifespan="off",
+        access_log=False,
+        date_header=False,  # uvicorn's own may be two seconds old: `CallLog` writes a true one
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

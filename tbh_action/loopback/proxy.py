@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 _METHODS: Final = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"]
 _SESSION_HEADERS: Final = ("X-Tbh-Session", "X-Session-ID")
 _NOT_PASSED: Final = frozenset(
-    ("connection", "keep-alive", "transfer-encoding", "upgrade", "te", "host", "authorization")
+    (
+        "connection",
+        "keep-alive",
+        "transfer-encoding",
+        "upgrade",
+        "te",
+        "host",
+        "authorization",
+        "date",
+    )
 )
 
 

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Coroutine
+from email.utils import formatdate
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -48,6 +49,9 @@ class CallLog:
         async def recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record["status"] = message["status"]
+                # Clients end the replay of a log at the first line after this moment.
+                date = (b"date", formatdate(usegmt=True).encode())
+                message = {**message, "headers": [*message.get("headers", []), date]}
             await send(message)
 
         try:
