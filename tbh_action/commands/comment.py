@@ -29,8 +29,14 @@ _STATES: Final = ("in_progress", "finish", "minimise", "delete", "issue")
     show_default=True,
     help="`on-change` writes when a task flipped, the gate failed, or a comment is there already.",
 )
-@click.option("--comment-key", "--key", "key", default="", help="Tells apart comments of one job.")
-@click.option("--comment-job", "job", default="", help="Write as this job of the workflow.")
+@click.option(
+    "--comment-key",
+    "--key",
+    "key",
+    default="",
+    envvar="TBH_COMMENT_KEY",
+    help="Tells apart comments of one job.",
+)
 @click.option("--title", default="Terminal-Bench", help="What is running, for --in-progress.")
 @click.option("--in-progress", is_flag=True, help="Say that a run is on its way.")
 @click.option("--finish", is_flag=True, help="End an `in progress` that nobody else ended.")
@@ -56,7 +62,6 @@ def comment_command(run_dir: Path | None, results: Path | None, **options: Any) 
     page = open_page(
         mode=options["mode"],
         key=options["key"],
-        job=options["job"],
         number=options["pr"],
         repository=options["repository"] or "",
         env=os.environ,
@@ -108,12 +113,12 @@ def _has_thread(page: Page) -> bool:
 
 def _results(run_dir: Path | None, file: Path | None) -> tuple[dict[str, Any], Path]:
     """The document, and where the comment's text is (rendered beside it where it is missing)."""
-    from tbh_action.commands.report import read_whole_results
+    from tbh_action.results import read
 
     if (run_dir is None) == (file is None):
         raise SpecError("Give a run directory or --results FILE.")
     path = file if file is not None else Path(run_dir or "") / "results.json"
-    results = read_whole_results(path)
+    results = read(path)
     text = path.parent / "report" / "comment.md"
     if not text.exists():
         from tbh_action.report.write import write_all

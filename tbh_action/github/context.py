@@ -29,6 +29,7 @@ class Context:
     workflow: str = ""
     job: str = ""
     matrix: str = ""
+    comment_job: str = ""
     run_id: str = ""
     run_number: int = 0
     run_attempt: int = 1
@@ -44,12 +45,12 @@ class Context:
             return ""
         return f"{self.server_url}/{self.repository}/actions/runs/{self.run_id}"
 
-    def key(self, user_key: str = "", *, job: str = "") -> str:
+    def key(self, user_key: str = "") -> str:
         """Who writes: two jobs, two legs of a matrix, two keys never share a comment.
 
-        `job` names another job of this workflow, without a matrix, whose comment is meant.
+        `comment_job` names another job of this workflow, without a matrix, whose comment is meant.
         """
-        who = (job, "") if job else (self.job, self.matrix)
+        who = (self.comment_job, "") if self.comment_job else (self.job, self.matrix)
         return "\n".join((self.workflow, *who, user_key))
 
 
@@ -63,6 +64,7 @@ def read_context(env: Mapping[str, str]) -> Context:
         workflow=env.get("GITHUB_WORKFLOW", ""),
         job=env.get("GITHUB_JOB", ""),
         matrix=_matrix(env.get("TBH_MATRIX", "")),
+        comment_job=env.get("TBH_COMMENT_JOB", "").strip(),
         run_id=env.get("GITHUB_RUN_ID", ""),
         run_number=_whole(env.get("GITHUB_RUN_NUMBER", ""), 0),
         run_attempt=_whole(env.get("GITHUB_RUN_ATTEMPT", ""), 1),

@@ -9,11 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
 
-from tbh_action.errors import EXIT_NOT_STARTED, EXIT_USAGE, SpecError, TbhError
+from tbh_action.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_NOT_STARTED,
+    EXIT_USAGE,
+    NotStartedError,
+    SpecError,
+    TbhError,
+)
 from tbh_action.github.context import Context, read_context
 from tbh_action.github.inputs import TABLE, Call, parse_boolean, read_call, variable
 from tbh_action.github.marker import digest
@@ -22,7 +30,7 @@ from tbh_action.github.surface import FORK_ADVICE, open_page
 
 _PAYING: Final = ("run", "resume")
 _BUG: Final = 70
-_NO_TOKEN: Final = (
+_HOW_TO_PAY: Final = (
     "there is no Hugging Face token. Make a fine-grained one with access to Jobs, store it as the "
     "repository secret HF_TOKEN, and pass `hf-token: ${{ secrets.HF_TOKEN }}` "
     "(docs/workflows.md, “Permissions and tokens”)."
@@ -43,15 +51,16 @@ def main() -> int:
         runner.append_summary(f"**Terminal-Bench was skipped.** {skip}\n")
         runner.write_outputs({"complete": "false"})
         return 0
-    arguments = [*with_name(call, context), *_after_dashes(call)]
-    job, key = os.environ.get("TBH_COMMENT_JOB", ""), os.environ.get("TBH_COMMENT_KEY", "")
+    run_dir = os.environ.get("TBH_AFTER_RUN_DIR", "").strip()
+    arguments = [*with_name(call, context, run_dir), *_after_dashes(call)]
+    key = os.environ.get("TBH_COMMENT_KEY", "").strip()
     for name in TABLE:
         os.environ.pop(variable(name), None)  # they are arguments now; click would read them again
     code = run_command([call.command, *arguments], runner)
+    if code == EXIT_INCOMPLETE and os.environ.get("TBH_LEG") == "true":
+        code = 0  # the next leg goes on, and the last job of the workflow says the verdict
     if call.command == "cleanup":
-        open_page(
-            mode="auto", key=key.strip(), job=job.strip(), env=os.environ, runner=runner
-        ).close("was interrupted")
+        open_page(mode="auto", key=key, env=os.environ, runner=runner).close("was interrupted")
     return code
 
 
@@ -74,31 +83,34 @@ def _before(call: Call, context: Context, env: Mapping[str, str]) -> str:
         return "The pull request comes from a fork, whose runs get no secrets."
     if call.command == "cleanup":
         return "Without a Hugging Face token nothing can have been started."
-    message = FORK_ADVICE if from_fork else f"input `hf-token`: {_NO_TOKEN}"
-    error = TbhError(message)
-    error.exit_code = EXIT_NOT_STARTED
-    raise error
+    message = FORK_ADVICE if from_fork else f"input `hf-token`: {_HOW_TO_PAY}"
+    raise NotStartedError(message)
 
 
 def _kept(env: Mapping[str, str]) -> bool:
     """For the action's own cleanup step: was the server to be kept?"""
-    text = env.get("TBH_UNLESS_KEPT", "").strip()
+    text = env.get("TBH_AFTER_KEPT", "").strip()
     try:
         return bool(text) and parse_boolean(text)
     except ValueError:
         return False
 
 
-def with_name(call: Call, context: Context) -> list[str]:
+def with_name(call: Call, context: Context, run_dir: str = "") -> list[str]:
     """The options, with a name that no other job has where none was given.
 
-    Cleanup finds what is paid by this name; two jobs that shared one would stop each other's.
+    Cleanup finds what is paid by this name; two jobs that shared one would stop each other's. A
+    run is called like its directory, where that was chosen.
     """
     options = list(call.arguments[: _dashes(call)])
     flag = {"run": "--name", "cleanup": "--run"}.get(call.command)
-    if flag is None or any(option.startswith(f"{flag}=") for option in options):
+    if flag is None:
         return options
-    if not context.run_id:
+    if call.command == "cleanup" and run_dir:
+        place = Path(run_dir).resolve()
+        options = [option for option in options if not option.startswith(f"{flag}=")]
+        return [*options, f"{flag}={place.name}", f"--runs-dir={place.parent}"]
+    if any(option.startswith(f"{flag}=") for option in options) or not context.run_id:
         return options
     who = digest(f"{context.repository}\n{context.job}\n{context.matrix}")[:8]
     return [*options, f"{flag}=ci-{context.run_id}-{who}"]

@@ -23,7 +23,15 @@ LEG: Final = frozenset({"run", "resume"})
 JUDGED: Final = frozenset({"run", "resume", "merge", "compare"})
 COMMANDS: Final = ("run", "resume", "merge", "report", "compare", "comment", "releases", "cleanup")
 # Inputs that the action itself handles; they are no options of a command.
-OWN: Final = ("command", "hf-token", "github-token", "endpoint-key", "forks")
+OWN: Final = (
+    "command",
+    "hf-token",
+    "github-token",
+    "endpoint-key",
+    "forks",
+    "comment-key",
+    "comment-job",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +51,10 @@ class Input:
 _TEXT: Final = Input("text", RUN)
 TABLE: Final[Mapping[str, Input]] = {
     # What is measured.
-    "recipe": _TEXT,
-    "model": Input("text", RUN | {"releases"}),
+    "recipe": Input("text", LEG),
+    "model": Input("text", LEG | {"releases"}),
     "model-revision": _TEXT,
-    "endpoint": _TEXT,
+    "endpoint": Input("text", LEG),
     "benchmark": Input("text", RUN | {"releases"}),
     "benchmark-revision": _TEXT,
     "path": _TEXT,
@@ -58,7 +66,7 @@ TABLE: Final[Mapping[str, Input]] = {
     "n-attempts": Input("whole", RUN),
     # How.
     "n-concurrent": Input("whole", LEG),
-    "min-concurrent": Input("whole", RUN),
+    "min-concurrent": Input("whole", LEG),
     "max-passes": Input("whole", LEG),
     "agent": _TEXT,
     "ak": Input("lines", RUN),
@@ -96,10 +104,9 @@ TABLE: Final[Mapping[str, Input]] = {
     # Report.
     "templates": Input("text", LEG | {"merge", "report"}),
     "comment": Input("text", LEG | {"merge", "comment"}),
-    "comment-key": Input("text", LEG | {"merge", "comment", "cleanup"}),
-    "comment-job": Input("text", LEG | {"merge", "comment", "cleanup"}),
     "comment-state": Input("text", frozenset({"comment"})),
     # Releases.
+    "issue": Input("boolean", frozenset({"comment"})),
     "store": Input("text", frozenset({"releases"})),
     "tags": Input("text", frozenset({"releases"})),
 }

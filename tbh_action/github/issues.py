@@ -1,4 +1,4 @@
-"""One issue for each model that got worse: opened, updated in place, closed when it is good again."""
+"""One issue for each model that got worse: opened, updated in place, closed when it recovers."""
 
 from __future__ import annotations
 

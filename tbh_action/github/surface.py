@@ -144,7 +144,6 @@ def begin(
     title: str,
     comment: str = "auto",
     comment_key: str = "",
-    comment_job: str = "",
     env: Mapping[str, str] | None = None,
     runner: Runner | None = None,
 ) -> Page:
@@ -158,7 +157,7 @@ def begin(
     out = runner or Runner(environment)
     for name in _SECRETS:
         out.mask(environment.get(name))
-    page = open_page(mode=comment, key=comment_key, job=comment_job, env=environment, runner=out)
+    page = open_page(mode=comment, key=comment_key, env=environment, runner=out)
     pull_request = page.context.pull_request
     if pull_request is not None and pull_request.from_fork and not environment.get("HF_TOKEN"):
         raise NotStartedError(FORK_ADVICE)
@@ -191,7 +190,6 @@ def open_page(
     *,
     mode: str,
     key: str = "",
-    job: str = "",
     number: int | None = None,
     repository: str = "",
     env: Mapping[str, str],
@@ -201,7 +199,7 @@ def open_page(
     if mode not in MODES:
         raise NotStartedError(f"--comment takes {', '.join(MODES)}, not {mode!r}.")
     context = read_context(env)
-    page = Page(context=context, runner=runner, mode=mode, key=context.key(key, job=job))
+    page = Page(context=context, runner=runner, mode=mode, key=context.key(key))
     where = repository or context.repository
     pull_request = context.pull_request.number if context.pull_request else None
     target = number if number is not None else pull_request
