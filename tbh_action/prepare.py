@@ -14,6 +14,7 @@ from tbh_action.harbor.tasks import TaskList
 from tbh_action.journal import Journal
 from tbh_action.rundir import RunDir, utc_now
 from tbh_action.server import hf_job
+from tbh_action.server.hub_errors import explain, hub_errors
 from tbh_action.shard import Shard, tasks_of_shard
 from tbh_action.spec import RunSpec
 from tbh_action.spec_file import Asked, read_asked, refuse_another, write_asked
@@ -78,6 +79,7 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
     state.status, state.stop_reason, state.finished_at = "running", None, None
     run_state.save(run_dir, state)
     _repair(run_dir, state, journal)
+    _stop_sandboxes(api, state, request.spec.namespace, journal)
     for warning in ready.warnings:
         journal.say(f"note: {warning}")
     return Prepared(
@@ -116,3 +118,19 @@ def _repair(run_dir: RunDir, state: RunState, journal: Journal) -> None:
     if found:
         journal.say(f"recorded {len(found)} trials that an earlier leg had not")
     run_state.save(run_dir, state)
+
+
+def _stop_sandboxes(api: HfApi, state: RunState, namespace: str | None, journal: Journal) -> None:
+    """No Harbor of this run is at work now: a sandbox that still runs was left by a kill. Servers
+    are left alone, the supervisor adopts them."""
+    if not state.passes:
+        return
+    try:
+        jobs = hf_job.jobs_of_run(api, state.run_id, namespace)
+    except hub_errors() as error:
+        journal.say(f"the Hub cannot be asked what an earlier leg left: {explain(error)}")
+        return
+    for job in jobs:
+        if job.kind == "sandbox" and not job.ended:
+            hf_job.cancel(api, job)
+            journal.say(f"cancelled the sandbox {job.job_id} that an earlier leg left")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Final
 
@@ -64,14 +65,24 @@ class HarborProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def end_leftover(pid: int | None, marker: str) -> bool:
-    """Ends the Harbor of a controller that was killed: only when `pid` still is a process whose
-    command line holds `marker` (the run's own path). True when there was one."""
-    if pid is None or not Path(f"/proc/{pid}/cmdline").exists():
-        return False
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-    if marker.encode() not in command:
+def end_leftover(pid: int | None, marker: str, patience: float = STOP_PATIENCE) -> bool:
+    """Ends the Harbor of a controller that was killed, and waits until it is gone: two of them
+    over one job would spoil it. Only when `pid` still is a process whose command line holds
+    `marker` (the run's own path). True when there was one."""
+    if pid is None or not _is_ours(pid, marker):
         return False
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGINT)
+    deadline = time.monotonic() + patience
+    while _is_ours(pid, marker) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
     return True
+
+
+def _is_ours(pid: int, marker: str) -> bool:
+    try:
+        return marker.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
