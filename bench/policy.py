@@ -15,6 +15,8 @@ run. Compared are
   same passes, the same server handover. (Not a straw man: the handover alone saves it most.)
 - ours: the product, `--n-concurrent 8`.
 - ours, n 3: the product with the recipe's own limit.
+- ours, 12 h: as ours, with `--server-timeout 12h`: fewer handovers. Not what the goals are about,
+  which want servers of 4 h.
 
 The goals: GPU-hours of ours at most 0.6 of hand and below fixed 3; unscored infrastructure trials
 at most a quarter of hand.
@@ -28,7 +30,7 @@ import random
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -51,18 +53,21 @@ from policy_model import (
 )
 
 from tbh_action import failures
-from tbh_action.concurrency import Limit, first_limit, on_pass_start, on_trial_end
+from tbh_action.concurrency import Limit, first_limit, on_pass_start, on_trial_end, room
 from tbh_action.harbor.tasks import TaskInfo
 from tbh_action.harbor.trial import Phase, Trial, TrialError
 from tbh_action.passes import Remaining, next_step
 from tbh_action.schedule import Now, admit, expected_seconds, order
+from tbh_action.server.supervisor_rules import Limits, handover_lead
 from tbh_action.state import PassRecord
 
 # Between two Harbor processes: archive, start, imports, the first sandboxes.
 PASS_GAP: Final = 1 / 60
-# How long before a server's end the next one is started, beyond its load.
-HANDOVER_SPARE: Final = 5 / 60
+# At a handover the old server is paid beside the new one while that one loads, and until the calls
+# that it works on have ended (at 61 tokens/s a turn of 10,000 tokens takes 3 minutes).
+DRAIN: Final = 4 / 60
 HAND_REPAIRS: Final = 3
+LOOK: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,16 +140,24 @@ def product(
         record.repaired = len(ended) - len(again) if history else 0
         history.append(record)
         left, unfinished = [name for name in left if name in set(again)], 0
-    handovers = max(0, math.ceil(boxes.now / (world.server_life - world.load - HANDOVER_SPARE)) - 1)
+    gpu = boxes.now + _handovers(world, boxes.now) * (world.load + DRAIN)
     return Outcome(
         makespan=boxes.now,
-        gpu=boxes.now + handovers * (world.load + HANDOVER_SPARE),
+        gpu=gpu,
         sandbox=boxes.sandbox_hours,
         unscored=len(left),
         timeouts=timeouts,
         passes=len(history),
         attempts=attempts,
     )
+
+
+def _handovers(world: World, until: float) -> int:
+    """How often the product replaces a server that nears its end."""
+    lead = handover_lead(
+        load_time=world.load * HOUR, lifetime=world.server_life * HOUR, margin=Limits().margin
+    )
+    return max(0, math.ceil((until - world.load) / (world.server_life - lead / HOUR)) - 1)
 
 
 def _one_pass(
@@ -161,12 +174,15 @@ def _one_pass(
     queue = list(queue)
     while queue or boxes.running:
         while queue:
-            now = Now(at=boxes.now * HOUR, running=len(boxes.running), limit=limit.value)
+            ages = [(boxes.now - trial.started) * HOUR for trial in boxes.running]
+            allowed = room(limit, ages) if adaptive else limit.value
+            now = Now(at=boxes.now * HOUR, running=len(boxes.running), limit=allowed)
             if not admit(now, expected=expected[queue[0]]).go:
                 break
             boxes.start(by_name[queue.pop(0)])
         running = len(boxes.running)
-        end = boxes.step()
+        started = {trial.task.name: trial.started for trial in boxes.running}
+        end = boxes.step(until=boxes.now + LOOK)  # the room shrinks while nothing happens
         if end is None:
             continue
         done.append(end)
@@ -176,81 +192,94 @@ def _one_pass(
                 JUDGED[end.outcome].failure_class,
                 running=running,
                 now=boxes.now * HOUR,
+                seconds=(boxes.now - started[end.task.name]) * HOUR,
             )
     return done, limit
 
 
-def hand(tasks: list[Task], world: World, rng: random.Random) -> Outcome:
+class Hand:
     """The first public run's procedure, as this module's text says."""
-    boxes = Sandboxes(world=world, rng=rng)
-    server_start, server_end, gpu = 0.0, world.server_life, 0.0
-    boxes.now = world.load
-    left, timeouts, attempts, passes = list(tasks), 0, 0, 0
 
-    def gap() -> float:
-        if world.gap_median <= 0:
-            return 0.0
-        return world.gap_median * math.exp(rng.gauss(0, world.gap_sigma))
+    def __init__(self, tasks: list[Task], world: World, rng: random.Random) -> None:
+        self.world, self.rng = world, rng
+        self.boxes = Sandboxes(world=world, rng=rng, now=world.load)
+        self.server_start, self.server_end, self.gpu = 0.0, world.server_life, 0.0
+        self.left = list(tasks)
+        self.timeouts = self.attempts = self.passes = 0
 
-    while left and passes <= HAND_REPAIRS:
-        highest = 8 if passes == 0 else 3
-        passes += 1
-        todo, failed, requeued = list(left), [], set()
-        while todo or boxes.running:
-            while todo and len(boxes.running) < highest:
-                boxes.start(todo.pop(0))
-            end = boxes.step(until=server_end)
+    def run(self) -> Outcome:
+        while True:
+            self.passes += 1
+            self.left = self._one_pass(8 if self.passes == 1 else 3)
+            if not self.left or self.passes > HAND_REPAIRS:
+                break
+            self._begin_again()
+        finished = self.boxes.now
+        # The server is stopped when somebody notices that all is done, or by its timeout.
+        self.gpu += min(finished + self._gap(), self.server_end) - self.server_start
+        return Outcome(
+            makespan=finished,
+            gpu=self.gpu,
+            sandbox=self.boxes.sandbox_hours,
+            unscored=len(self.left),
+            timeouts=self.timeouts,
+            passes=self.passes,
+            attempts=self.attempts,
+        )
+
+    def _gap(self) -> float:
+        """Until the person notices that something ended, and acts."""
+        return self.world.gap_median * math.exp(self.rng.gauss(0, self.world.gap_sigma))
+
+    def _one_pass(self, at_once: int) -> list[Task]:
+        """What infrastructure broke in one pass over what is left."""
+        todo, failed, again = list(self.left), [], set()
+        while todo or self.boxes.running:
+            while todo and len(self.boxes.running) < at_once:
+                self.boxes.start(todo.pop(0))
+            end = self.boxes.step(until=self.server_end)
             if end is not None:
-                attempts += 1
-                timeouts += end.outcome == "timeout"
+                self.attempts += 1
+                self.timeouts += end.outcome == "timeout"
                 if JUDGED[end.outcome].retryable:
                     failed.append(end.task)
-                continue
-            if boxes.now < server_end:
-                continue
-            for task in boxes.kill_all():
-                attempts += 1
-                (failed if task.name in requeued else todo).append(task)
-                requeued.add(task.name)
-            if todo:
-                gpu += server_end - server_start
-                server_start = boxes.now + gap()
-                server_end = server_start + world.server_life
-                boxes.now = server_start + world.load
-        left = [task for task in left if task in failed]
-        noticed = boxes.now + gap()
-        if not left or passes > HAND_REPAIRS:
-            break
-        if server_end - noticed < 1.0:  # too little of it is left for a pass: a new one
-            gpu += min(noticed, server_end) - server_start
-            server_start, server_end = noticed, noticed + world.server_life
-            noticed += world.load
-        boxes.now = noticed
-    finished = boxes.now
-    gpu += min(finished + gap(), server_end) - server_start
-    return Outcome(
-        makespan=finished,
-        gpu=gpu,
-        sandbox=boxes.sandbox_hours,
-        unscored=len(left),
-        timeouts=timeouts,
-        passes=passes,
-        attempts=attempts,
-    )
+            elif self.boxes.now >= self.server_end:
+                for task in self.boxes.kill_all():
+                    self.attempts += 1
+                    (failed if task.name in again else todo).append(task)
+                    again.add(task.name)
+                if todo:
+                    self._new_server(at=self.boxes.now + self._gap())
+        return failed
+
+    def _begin_again(self) -> None:
+        """The next pass, when the end of the last one was noticed; a server with less than an hour
+        left is replaced first."""
+        noticed = self.boxes.now + self._gap()
+        if self.server_end - noticed < 1.0:
+            self._new_server(at=noticed)
+        else:
+            self.boxes.now = noticed
+
+    def _new_server(self, *, at: float) -> None:
+        self.gpu += min(at, self.server_end) - self.server_start
+        self.server_start, self.server_end = at, at + self.world.server_life
+        self.boxes.now = at + self.world.load
 
 
 POLICIES: Final[dict[str, Callable[[list[Task], World, random.Random], Outcome]]] = {
-    "hand": hand,
+    "hand": lambda t, w, r: Hand(t, w, r).run(),
     "fixed 3": lambda t, w, r: product(t, w, r, highest=3, adaptive=False),
     "ours": lambda t, w, r: product(t, w, r, highest=8),
     "ours, n 3": lambda t, w, r: product(t, w, r, highest=3),
+    "ours, 12 h": lambda t, w, r: product(t, replace(w, server_life=12.0), r, highest=8),
 }
 
 
-def simulate(world: World, seeds: int) -> dict[str, list[Outcome]]:
+def simulate(world: World, seeds: range) -> dict[str, list[Outcome]]:
     """Every policy on the same tasks, seed by seed; the luck of sandboxes is each policy's own."""
     results: dict[str, list[Outcome]] = {name: [] for name in POLICIES}
-    for seed in range(seeds):
+    for seed in seeds:
         tasks = draw_tasks(random.Random(f"tasks {seed}"), world)
         for name, policy in POLICIES.items():
             results[name].append(policy(tasks, world, random.Random(f"{name} {seed}")))
@@ -274,7 +303,10 @@ def ratio_interval(
 
 def _spread(outcomes: list[Outcome], field: str) -> str:
     values = sorted(getattr(outcome, field) for outcome in outcomes)
-    low, high = values[int(len(values) * 0.05)], values[min(len(values) - 1, int(len(values) * 0.95))]
+    low, high = (
+        values[int(len(values) * 0.05)],
+        values[min(len(values) - 1, int(len(values) * 0.95))],
+    )
     return f"{statistics.fmean(values):6.1f} [{low:.1f}, {high:.1f}]"
 
 
@@ -297,33 +329,62 @@ def goals(results: dict[str, list[Outcome]]) -> list[tuple[str, float, float, fl
     ]
 
 
+def verdict(low: float, ratio: float, high: float, wanted: float) -> str:
+    """Met or missed; and whether the seeds could say otherwise."""
+    word = "met" if ratio <= wanted else "missed"
+    return f"{word}, at the edge" if low <= wanted < high else word
+
+
+LIMITS_TEXT: Final = """
+What limits the first goal: the strain itself. From 4 trials on, each further one adds so many
+failures that a longer tail of repeats eats what it gains: of all constants that were tried in the
+base world, none came below 0.57 with at most a quarter of the hand's unscored trials. A further
+9 % would need repeats that run beside a pass, not after it: Harbor's resume can't. Where the
+server lives 24 h, the hand loses no trial to its end, and its three patient passes at 3 score all;
+so does ours with --n-concurrent 3 ("ours, n 3"), at its price. Speed against completeness is the
+user's choice, and --n-concurrent is the knob."""
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=0, help="others than the constants saw")
     parser.add_argument("--quick", action="store_true", help="only the base world")
     options = parser.parse_args()
-    base = World()
-    fitted = fit(base)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    fitted = fit(World())
     print(
         f"{N_TASKS} tasks, agent timeouts {dict(TIMEOUTS)} s × {MULTIPLIER:g}; work: median "
         f"{fitted.median:.2f} h for a 1,800 s task, sigma {fitted.sigma:.2f}; infrastructure "
         f"failures per trial and hour: {fitted.hazard_3:.3f} at 3, {fitted.hazard_8:.2f} at 8\n"
     )
     print(f"Base world, {options.seeds} seeds: mean [5 %, 95 %]")
-    results = simulate(base, options.seeds)
+    results = simulate(World(), seeds)
     show(results)
-    print("\nGoals (ratio of means, 95 % bootstrap interval)")
+    if not options.quick:
+        other_worlds(seeds)
+        print(LIMITS_TEXT)
+    print("\nGoals in the base world (ratio of means, 95 % bootstrap interval over seeds)")
     for name, ratio, low, high, wanted in goals(results):
-        met = "met" if ratio <= wanted else "missed"
-        print(f"  {name:28s} {ratio:.2f} [{low:.2f}, {high:.2f}]  wanted ≤ {wanted:g}: {met}")
-    if options.quick:
-        return
-    print("\nOther worlds: the same three ratios, ours' unscored trials, and the hand's")
+        words = verdict(low, ratio, high, wanted)
+        print(f"  {name:28s} {ratio:.3f} [{low:.3f}, {high:.3f}]  wanted ≤ {wanted:g}: {words}")
+
+
+def other_worlds(seeds: range) -> None:
+    """The same with one assumption changed at a time."""
+    print(
+        "\nOther worlds, a quarter of the seeds: the ratios of the three goals; unscored trials\n"
+        f"  {'':28s} {'GPU/hand':>9s} {'GPU/fixed':>9s} {'uns./hand':>9s}"
+        f" {'ours':>6s} {'ours n 3':>8s} {'hand':>6s}"
+    )
     for name, world in variants().items():
-        other = simulate(world, max(20, options.seeds // 4))
-        ratios = "  ".join(f"{ratio:.2f}" for _, ratio, *_ in goals(other))
-        mine, theirs = (statistics.fmean(o.unscored for o in other[p]) for p in ("ours", "hand"))
-        print(f"  {name:28s} {ratios}   {mine:.1f} / {theirs:.1f}")
+        few = seeds[: max(20, len(seeds) // 4)]
+        other = simulate(world, few)
+        ratios = "".join(f" {ratio:9.2f}" for _, ratio, *_ in goals(other))
+        left = {key: statistics.fmean(o.unscored for o in runs) for key, runs in other.items()}
+        print(
+            f"  {name:28s}{ratios} {left['ours']:6.1f} {left['ours, n 3']:8.1f} {left['hand']:6.1f}"
+        )
 
 
 if __name__ == "__main__":

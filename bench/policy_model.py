@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
@@ -82,7 +83,8 @@ def _phi(x: float) -> float:
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
-def _bisect(function, low: float, high: float) -> float:  # noqa: ANN001 (a local helper)
+def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function crosses zero."""
     for _ in range(80):
         middle = (low + high) / 2
         if function(middle) > 0:
@@ -147,7 +149,7 @@ def _between(world: World, running: int, at_3: float, at_8: float) -> float:
     if at_3 <= 0 or at_8 <= 0:
         return 0.0
     if world.shape == "power":
-        return at_3 * (running / 3) ** (math.log(at_8 / at_3) / math.log(8 / 3))
+        return at_3 * math.exp(math.log(at_8 / at_3) * math.log(running / 3) / math.log(8 / 3))
     if world.shape == "exponential":
         return at_3 * math.exp(math.log(at_8 / at_3) * (running - 3) / 5)
     cliff = int(world.shape.removeprefix("cliff "))

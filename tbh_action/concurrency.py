@@ -1,37 +1,67 @@
 """How many trials may run at once: additive increase, multiplicative decrease.
 
-The rule of TCP's congestion control (Chiu and Jain, 1989; RFC 5681), with a trial in the place of
-a packet. Sandboxes and proxies that are strained break trials; how much they bear is not published
-and changes by the hour, so the limit is found by trying. `bench/policy.py` chose the constants.
+The rule of TCP's congestion control (Chiu and Jain, 1989), with a trial in the place of a packet.
+Sandboxes and proxies that are strained break trials; how much they bear is not published and
+changes by the hour, so the limit is found by trying.
+
+What is measured is the share of the trials' time that infrastructure failures threw away since the
+last change: a failure in a trial's first minute costs a minute, one in its fourth hour costs 4 h.
+A few failures are the price of speed and no reason to slow down, several together are; a value
+that had to be given up is tried again later each time. `bench/policy.py` chose the constants.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tbh_action.durations import format_duration
-
-# The classes of failures (tbh_action/failures.py) that say something about the load.
+# The classes of failures (tbh_action/failures.py) that say something about the load, and those
+# that say that it was borne.
 STRAIN_CLASSES: Final = frozenset({"infrastructure"})
-# Where a run begins when it may go higher: what the first public run found bearable.
-START_AT: Final = 3
-DECREASE: Final = 0.5
-# Failures so soon after a decrease belong to the burst that caused it.
-COOL_DOWN: Final = 300.0
+BORNE_CLASSES: Final = frozenset({"none", "timeout", "agent", "verifier"})
+
+# What the first public run found bearable, and where a run begins that may go higher.
+BEARABLE: Final = 3
+START_AT: Final = 5
+DECREASE: Final = 0.85
+FAILURES_TO_DECREASE: Final = 4
+LOST_TOO_MUCH: Final = 0.4
+FAILED_TOO_MANY: Final = 0.5
+LOST_LITTLE: Final = 0.2
+# Late repeats are gentler: what still fails is what lasts long, and has few chances left. The caps
+# of pass 3 and of those after it.
+REPEAT_CAPS: Final = (5, 3)
+# For so many seconds that the running trials have invested together, one trial fewer (down to
+# `BEARABLE`) is put beside them: a failure would throw all that away.
+INVESTED_STEP: Final = 4500.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """The limit now, and what the next trial's end is judged by. Times are seconds of any one
-    clock. `reason` says why the value is what it is."""
+    """The limit now, and what was seen since its last change.
+
+    `lowest` and `highest` bound it (`cap` too, in repeat passes). Of the trials that ended since
+    `changed_at`: how many, how many of them failed, the seconds of all and of the failed ones.
+    `setbacks` are the values that had to be given up. `reason` says why the value is what it is.
+    """
 
     value: int
     lowest: int
     highest: int
     reason: str
-    clean: int = 0
-    decreased_at: float | None = None
+    cap: int | None = None
+    ended: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    lost: float = 0.0
+    changed_at: float | None = None
+    setbacks: tuple[int, ...] = ()
+
+    @property
+    def ceiling(self) -> int:
+        """The highest value at this time."""
+        return self.highest if self.cap is None else max(self.lowest, min(self.highest, self.cap))
 
 
 def first_limit(lowest: int, highest: int) -> Limit:
@@ -42,51 +72,93 @@ def first_limit(lowest: int, highest: int) -> Limit:
     )
 
 
-def on_trial_end(limit: Limit, failure_class: str, *, running: int, now: float) -> Limit:
-    """The limit after a trial ended with `failure_class` ("none" for a scored one).
-
-    `running` is the number of trials that ran when it ended, itself included: failures while more
-    run than the limit allows say nothing about the limit, since its last decrease has not had its
-    effect yet.
-    """
-    if failure_class in STRAIN_CLASSES:
-        return _after_failure(limit, running, now)
-    if failure_class in ("none", "timeout", "agent", "verifier"):
-        return _after_success(limit, running)
-    return limit
-
-
-def _after_failure(limit: Limit, running: int, now: float) -> Limit:
-    cooling = limit.decreased_at is not None and now - limit.decreased_at < COOL_DOWN
-    if cooling or running > limit.value:
-        return replace(limit, clean=0)
-    value = max(limit.lowest, int(limit.value * DECREASE))
-    if value == limit.value:
-        return replace(limit, clean=0, decreased_at=now)
-    return replace(
-        limit,
-        value=value,
-        clean=0,
-        decreased_at=now,
-        reason=f"{limit.value} → {value}: infrastructure failure with {running} running; "
-        f"further ones count after {format_duration(COOL_DOWN)}",
-    )
-
-
-def _after_success(limit: Limit, running: int) -> Limit:
-    """One more after as many clean ends as the limit's value, if the limit was what held back."""
-    clean = limit.clean + 1
-    if clean < limit.value or limit.value >= limit.highest or running < limit.value:
-        return replace(limit, clean=clean)
-    value = limit.value + 1
-    return replace(
-        limit,
-        value=value,
-        clean=0,
-        reason=f"{limit.value} → {value}: {clean} trials in a row without infrastructure failure",
-    )
-
-
 def on_pass_start(limit: Limit, *, number: int) -> Limit:
     """The limit with which pass `number` (from 1) begins."""
+    if number <= 2:
+        return limit
+    capped = replace(limit, cap=REPEAT_CAPS[min(number - 3, len(REPEAT_CAPS) - 1)])
+    if limit.value <= capped.ceiling:
+        return capped
+    return _changed(
+        capped,
+        capped.ceiling,
+        f"{limit.value} → {capped.ceiling}: pass {number} repeats what broke, gently",
+        limit.changed_at,
+    )
+
+
+def on_trial_end(
+    limit: Limit, failure_class: str, *, running: int, now: float, seconds: float = 1.0
+) -> Limit:
+    """The limit after a trial ended with `failure_class` ("none" for a scored one).
+
+    `running` is the number of trials that ran when it ended, itself included; `seconds` how long
+    it ran. A failure of a trial that was started before the last change says something about the
+    old limit, not about this one: so one burst counts once.
+    """
+    if failure_class in STRAIN_CLASSES:
+        if limit.changed_at is not None and now - seconds < limit.changed_at:
+            return limit
+        return _after_failure(_seen(limit, seconds, failed=True), now)
+    if failure_class in BORNE_CLASSES:
+        return _after_success(_seen(limit, seconds, failed=False), running, now)
     return limit
+
+
+def room(limit: Limit, invested: Iterable[float]) -> int:
+    """How many trials may run at once, when those that run have `invested` these seconds."""
+    reserve = int(sum(invested) / INVESTED_STEP)
+    return max(min(limit.value, BEARABLE), limit.value - reserve)
+
+
+def _seen(limit: Limit, seconds: float, *, failed: bool) -> Limit:
+    seconds = max(seconds, 0.0)
+    return replace(
+        limit,
+        ended=limit.ended + 1,
+        failed=limit.failed + failed,
+        seconds=limit.seconds + seconds,
+        lost=limit.lost + (seconds if failed else 0.0),
+    )
+
+
+def _lost_share(limit: Limit) -> float:
+    return limit.lost / limit.seconds if limit.seconds > 0 else limit.failed / limit.ended
+
+
+def _after_failure(limit: Limit, now: float) -> Limit:
+    share = _lost_share(limit)
+    too_many = limit.failed > limit.ended * FAILED_TOO_MANY
+    if limit.failed < FAILURES_TO_DECREASE or not (share > LOST_TOO_MUCH or too_many):
+        return limit
+    value = max(limit.lowest, int(limit.value * DECREASE))
+    seen = f"{limit.failed} of {limit.ended} trials broke ({share:.0%} of their time)"
+    reason = f"{limit.value} → {value}: {seen}" if value < limit.value else f"stays: {seen}"
+    limit = replace(limit, setbacks=(*limit.setbacks, limit.value))
+    return _changed(limit, value, reason, now)
+
+
+def _after_success(limit: Limit, running: int, now: float) -> Limit:
+    """One more after as many ends as the limit's value (twice as many where that went wrong once,
+    and so on), if the limit was what held back."""
+    share = _lost_share(limit)
+    held_back = running >= min(limit.value, BEARABLE)
+    needed = limit.value * (1 + limit.setbacks.count(limit.value + 1))
+    if limit.ended < needed or share > LOST_LITTLE or not held_back:
+        return limit
+    if limit.value >= limit.ceiling:
+        return limit
+    value = limit.value + 1
+    return _changed(
+        limit,
+        value,
+        f"{limit.value} → {value}: {limit.failed} of {limit.ended} trials broke "
+        f"({share:.0%} of their time)",
+        now,
+    )
+
+
+def _changed(limit: Limit, value: int, reason: str, now: float | None) -> Limit:
+    return replace(
+        limit, value=value, reason=reason, ended=0, failed=0, seconds=0.0, lost=0.0, changed_at=now
+    )
