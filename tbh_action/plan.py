@@ -16,8 +16,8 @@ from tbh_action.durations import format_duration
 from tbh_action.schedule import CLOSING, OVERHEAD, agent_limit, worst_seconds
 
 if TYPE_CHECKING:
-    from tbh_action.hardware import Flavor
     from tbh_action.harbor.tasks import TaskInfo
+    from tbh_action.hardware import Flavor
     from tbh_action.spec import RunSpec
 
 # The Hub ends a sandbox after a day, whatever it does.
@@ -30,6 +30,7 @@ LOW_SHARE: Final = 0.25
 HISTORY_SLACK: Final = 1.5
 LOAD_GUESS: Final = 600.0
 _NAMES_SHOWN: Final = 6
+_LINES_SHOWN: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,8 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TooLong:
-    """A task whose worst case (seconds, overhead included) fits no leg or no sandbox."""
+    """A task whose worst case (seconds, overhead included) fits no leg or no sandbox. `limit` is
+    what there is: a sandbox's life, or a leg less the server's start and the closing."""
 
     task: str
     worst: float
@@ -135,8 +137,8 @@ def make_plan(
         low=_makespan(low, spec.n_concurrent, loose=False) + _load(spec, 0.5),
         high=_makespan(high, min(START_AT, spec.n_concurrent), loose=True) + _load(spec, 1.0),
     )
-    too_long = _too_long(spec, tasks, leg)
-    usable = max(1.0, leg - CLOSING - _load(spec, 1.0))
+    usable = _usable(spec, leg)
+    too_long = _too_long(spec, tasks, usable)
     return Plan(
         n_tasks=len(tasks),
         n_trials=len(low),
@@ -222,8 +224,12 @@ def _servers(spec: RunSpec, seconds: Range) -> Range:
     )
 
 
-def _too_long(spec: RunSpec, tasks: Sequence[TaskInfo], leg: float) -> tuple[TooLong, ...]:
-    in_leg = leg - CLOSING - _load(spec, 1.0)
+def _usable(spec: RunSpec, leg: float) -> float:
+    """What a leg has for trials: its time less the server's start and the closing."""
+    return max(1.0, leg - min(CLOSING, leg * 0.1) - _load(spec, 1.0))
+
+
+def _too_long(spec: RunSpec, tasks: Sequence[TaskInfo], usable: float) -> tuple[TooLong, ...]:
     found = []
     for task in tasks:
         worst = worst_seconds(
@@ -233,8 +239,10 @@ def _too_long(spec: RunSpec, tasks: Sequence[TaskInfo], leg: float) -> tuple[Too
             found.append(
                 TooLong(task=task.name, worst=worst, limit=SANDBOX_LIFE, where="a sandbox's life")
             )
-        elif worst > in_leg:
-            found.append(TooLong(task=task.name, worst=worst, limit=leg, where="a leg"))
+        elif worst > usable:
+            found.append(
+                TooLong(task=task.name, worst=worst, limit=usable, where="what a leg has for it")
+            )
     return tuple(sorted(found, key=lambda item: (-item.worst, item.task)))
 
 
@@ -297,10 +305,21 @@ def render(plan: Plan) -> str:
         lines += [
             f"  - {item.task}: up to {format_duration(item.worst)}, "
             f"{item.where} is {format_duration(item.limit)}"
-            for item in plan.too_long
+            for item in plan.too_long[:_LINES_SHOWN]
         ]
+        if len(plan.too_long) > _LINES_SHOWN:
+            lines.append(f"  - and {len(plan.too_long) - _LINES_SHOWN} more")
         lines += ["", *_help(plan)]
-    return "\n".join([*lines, *(f"\nWarning: {text}" for text in plan.warnings)]) + "\n"
+    return (
+        "\n".join(
+            [
+                *lines,
+                *([""] if plan.warnings else []),
+                *(f"Warning: {text}" for text in plan.warnings),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _help(plan: Plan) -> list[str]:
