@@ -18,7 +18,10 @@ from tbh_action.github.runner import Annotation, Runner
 
 MOST_SHARDS: Final = 20
 MOST_LEGS: Final = 4
-_IDENTITY: Final = ("RECIPE", "MODEL", "ENDPOINT", "BENCHMARK", "PATH", "REPO", "SHARDS")
+_IDENTITY: Final = (
+    *("RECIPE", "MODEL", "MODEL_REVISION", "ENDPOINT"),
+    *("BENCHMARK", "PATH", "REPO", "SHARDS"),
+)
 
 
 def plan(env: Mapping[str, str]) -> dict[str, str]:
