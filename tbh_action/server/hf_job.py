@@ -35,7 +35,8 @@ ENDED_STAGES: Final = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
 _HUB_SECONDS: Final = 30.0
 _HUB_CONNECT_SECONDS: Final = 10.0
 _CREATE_TRIES: Final = 3
-_LOOK_UP_TRIES: Final = 5
+# The client itself tries a list six times, over half a minute.
+_LOOK_UP_TRIES: Final = 2
 _REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 422})
 # What reading an answer raises that is no document of a job (a body that was cut, a proxy's page).
 _NO_DOCUMENT: Final = (ValueError, KeyError, TypeError)
