@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,8 +106,9 @@ def look_up(api: HfApi, name: str, revision: str | None = None) -> ModelFacts:
 
 
 def _config(api: HfApi, name: str, sha: str) -> dict[str, Any]:
-    text = Path(api.hf_hub_download(name, "config.json", revision=sha)).read_text(encoding="utf-8")
-    document = json.loads(text)
+    with tempfile.TemporaryDirectory(prefix="tbh-config-") as folder:
+        path = api.hf_hub_download(name, "config.json", revision=sha, local_dir=folder)
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
     return document if isinstance(document, dict) else {}
 
 
