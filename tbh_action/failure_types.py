@@ -173,12 +173,35 @@ SEED_FILTER_TYPES: Final = (
 )
 
 
+# All names in Harbor 0.26's own table, `harbor/models/trial/error_policy.py`.
+HARBOR_KNOWS: Final = frozenset(
+    """
+    APIConnectionError APIError APIResponseValidationError AddTestsDirError
+    AgentAuthenticationError AgentSafetyRefusalError AgentSetupTimeoutError AgentTimeoutError
+    ApiConnectionClosedError ApiConnectionError ApiError ApiInternalServerError ApiOverloadedError
+    ApiProviderResourceNotFoundError ApiRateLimitError ApiResponseStalledError ApiUsageLimitError
+    AuthenticationError BadRequestError BudgetExceededError CancelledError
+    ContentPolicyViolationError ContextLengthExceededError ContextWindowExceededError
+    DownloadVerifierDirError DspyImportError EnvironmentStartTimeoutError GKEExecStreamClosedError
+    GKEPodNotFoundError HealthcheckError InternalServerError MemoryLimitExceededError
+    MissingExtraError ModelNotFoundError NetworkConnectionError NonZeroAgentExitCodeError
+    NotFoundError OutputLengthExceededError OutputTokenExceededError PermissionDeniedError
+    RateLimitError RegradeError RewardFileEmptyError RewardFileNotFoundError RuntimeRequestError
+    SSHAccessError SandboxBuildFailedError SandboxLikelyOutOfMemoryError
+    ServiceOperationsUnsupportedError ServiceUnavailableError Timeout UnknownApiError
+    UnprocessableEntityError UnsupportedModelParametersError UnsupportedParamsError
+    VercelScopeError VerifierOutputParseError VerifierTimeoutError
+    """.split()  # noqa: SIM905 (a list that is read, not run)
+)
+
+
 def error_policy_overrides() -> dict[str, dict[str, bool]]:
     """Harbor's `override_error_policy` that makes its classes agree with ours.
 
     By itself Harbor grades and scores every type that it does not know, a sandbox that broke under
     the agent included. Work in a broken sandbox is not graded; that of an agent whose server went
-    away is, so that its reward can be shown, though it counts for nothing.
+    away is, so that its reward can be shown, though it counts for nothing. Only what Harbor's own
+    table lacks is told: each entry is written into every trial's result.json.
     """
     broken = {"should_grade": False, "has_valid_reward": False}
     away = {"has_valid_reward": False}
@@ -188,4 +211,4 @@ def error_policy_overrides() -> dict[str, dict[str, bool]]:
         | dict.fromkeys(SERVER_TYPES, away)
         | dict.fromkeys(SETUP_TYPES, setup)
     )
-    return {name: dict(overrides[name]) for name in sorted(overrides)}
+    return {name: dict(overrides[name]) for name in sorted(overrides.keys() - HARBOR_KNOWS)}

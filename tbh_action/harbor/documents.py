@@ -6,6 +6,7 @@ has the type that it should have.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -33,27 +34,41 @@ def read_bytes(path: Path | str, limit: int = MAX_RESULT_BYTES) -> bytes:
         AbsentError: there is no file.
         UnreadableError: a link, a device, too large, or an error of the system.
     """
-    name = os.path.basename(path)  # noqa: PTH119 (on the hot path of 10,000 files)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise AbsentError(f"{name} is missing") from error
+        raise AbsentError(f"{_name(path)} is missing") from error
     except OSError as error:
         if os.path.islink(path):  # noqa: PTH114
-            raise UnreadableError(f"{name} is a symbolic link, which is not followed") from error
-        raise UnreadableError(f"{name} cannot be opened ({error.strerror})") from error
+            raise UnreadableError(
+                f"{_name(path)} is a symbolic link, which is not followed"
+            ) from error
+        raise UnreadableError(f"{_name(path)} cannot be opened ({error.strerror})") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError(f"{name} is no regular file")
+            raise UnreadableError(f"{_name(path)} is no regular file")
         if status.st_size > limit:
-            raise UnreadableError(f"{name} is larger than {limit:,} bytes ({status.st_size:,})")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(limit)
+            raise UnreadableError(
+                f"{_name(path)} is larger than {limit:,} bytes ({status.st_size:,})"
+            )
+        return _read_all(handle, status.st_size)
     except OSError as error:
-        raise UnreadableError(f"{name} cannot be read ({error.strerror})") from error
+        raise UnreadableError(f"{_name(path)} cannot be read ({error.strerror})") from error
     finally:
         os.close(handle)
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    """The first `size` bytes: one call for almost every file (a file object costs three)."""
+    data = os.read(handle, size)
+    while len(data) < size and (more := os.read(handle, size - len(data))):
+        data += more
+    return data
+
+
+def _name(path: Path | str) -> str:
+    return os.path.basename(path)  # noqa: PTH119
 
 
 def parse_object(data: bytes, name: str) -> dict[str, Any]:
@@ -65,7 +80,7 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     if not data.strip():
         raise UnreadableError(f"{name} is empty")
     try:
-        document = json.loads(data.decode("utf-8-sig"))
+        document = json.loads(data.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{name} is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
@@ -79,7 +94,7 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
 
 def read_object(path: Path | str, limit: int = MAX_RESULT_BYTES) -> dict[str, Any]:
     """`parse_object` of the file at `path`."""
-    return parse_object(read_bytes(path, limit), os.path.basename(path))  # noqa: PTH119
+    return parse_object(read_bytes(path, limit), _name(path))
 
 
 def mapping(value: Any) -> dict[str, Any]:

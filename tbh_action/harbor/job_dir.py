@@ -10,16 +10,12 @@ from typing import Any, Final
 from tbh_action.harbor.documents import (
     AbsentError,
     UnreadableError,
-    clean,
     count,
-    mapping,
     plain,
     read_object,
 )
-from tbh_action.harbor.trial import MAX_NAME
+from tbh_action.harbor.lock import JobLock, read_lock
 
-# A lock holds some kilobytes for each planned trial.
-_LOCK_BYTES: Final = 1024 * 1024 * 1024
 MAX_ATTEMPTS: Final = 1000
 _MARKS: Final = ("result.json", "config.json", "lock.json", "trial.log")
 
@@ -73,29 +69,35 @@ def read_job(job: Path) -> JobFacts:
     problems: list[str] = []
     config = _optional(job / "config.json", problems)
     result = _optional(job / "result.json", problems)
-    lock = _optional(job / "lock.json", problems, _LOCK_BYTES)
-    entries = lock.pop("trials", None)
-    tasks = [mapping(mapping(entry).get("task")) for entry in entries or ()] if lock else []
-    planned = tuple(
-        (clean(task["name"]), task["source"] if isinstance(task.get("source"), str) else None)
-        for task in tasks
-        if isinstance(task.get("name"), str) and 0 < len(task["name"]) <= MAX_NAME
-    )
+    lock = _lock(job / "lock.json", problems)
     return JobFacts(
         config=plain(config),
-        harbor=plain(mapping(lock.get("harbor"))),
-        planned=planned if isinstance(entries, list) else None,
-        task_locks={
-            clean(task["name"]): task for task in tasks if isinstance(task.get("name"), str)
-        },
+        harbor=lock.harbor if lock else {},
+        planned=tuple(_name_and_source(task) for task in lock.tasks) if lock else None,
+        task_locks={task["name"]: task for task in lock.tasks} if lock else {},
         n_trials=count(result.get("n_total_trials")),
         problems=tuple(problems),
     )
 
 
-def _optional(path: Path, problems: list[str], limit: int = 32 * 1024 * 1024) -> dict[str, Any]:
+def _lock(path: Path, problems: list[str]) -> JobLock | None:
     try:
-        return read_object(path, limit)
+        return read_lock(path)
+    except AbsentError:
+        return None
+    except UnreadableError as error:
+        problems.append(f"The job's {error}; it is left out of account.")
+        return None
+
+
+def _name_and_source(task: dict[str, Any]) -> tuple[str, str | None]:
+    source = task.get("source")
+    return task["name"], source if isinstance(source, str) else None
+
+
+def _optional(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        return read_object(path)
     except AbsentError:
         return {}
     except UnreadableError as error:

@@ -7,6 +7,7 @@ that still say enough to be counted. What cannot be read stays a row with its re
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -128,7 +129,7 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float | Non
 
 def read_trial(directory: Path, reward_key: str = DEFAULT_REWARD_KEY) -> Trial:
     """The trial in `directory`, whatever state it is in; never raises for its content."""
-    if directory.is_symlink():
+    if os.path.islink(directory):  # noqa: PTH114 (on the hot path of 10,000 directories)
         return Trial(
             directory=clean(directory.name),
             task=task_of_directory(directory.name),

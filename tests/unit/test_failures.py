@@ -8,6 +8,7 @@ from trials import at, error, outage, trial
 from tbh_action.failure_types import (
     AGENT_TIMEOUT,
     AGENT_TYPES,
+    HARBOR_KNOWS,
     INFRASTRUCTURE_TYPES,
     INTERRUPTED_TYPES,
     SETUP_TYPES,
@@ -248,6 +249,7 @@ def test_error_policy_overrides__harbor_agrees_with_our_lists() -> None:
     scored = AGENT_TYPES | {AGENT_TIMEOUT}
     ours = scored | INFRASTRUCTURE_TYPES | STATUS_TYPES | set(SETUP_TYPES)
     ours |= VERIFIER_TYPES | INTERRUPTED_TYPES
+    assert set(ERROR_POLICIES) == HARBOR_KNOWS
     assert set(ERROR_POLICIES) <= ours, "Harbor knows types that no list of ours has"
     # Harbor's own classes of what it knows: what it retries is infrastructure to us, what it
     # scores is the agent's own end.
