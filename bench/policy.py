@@ -137,6 +137,7 @@ def product(
         attempts += len(ended)
         record = PassRecord(number=len(history) + 1, kind=step.kind, started_at="")
         record.trials = len(ended)
+        record.repeated = len(ended) if history else 0
         record.repaired = len(ended) - len(again) if history else 0
         history.append(record)
         left, unfinished = [name for name in left if name in set(again)], 0

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from tbh_action.state import PassRecord
 
-# A pass that was cut short is continued while it gets somewhere; so often it may get nowhere.
-FRUITLESS_CUTS: Final = 2
+# A pass that was cut short is continued while it gets somewhere; so often in a row it may get
+# nowhere.
+FRUITLESS_CUTS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +46,9 @@ def next_step(
 
     `stop` is a reason from outside to end now (time, money, set-up burst, signal). Only whole
     passes count towards `max_passes`: one that was cut short (server lost, Harbor hung, leg ended,
-    signal) is continued, unless the last `FRUITLESS_CUTS` of them ended no trial.
+    signal) is continued, unless the last `FRUITLESS_CUTS` of them brought nothing. Both kinds of
+    passes end: the whole ones by their number, the cut ones since each that brings something uses
+    up a trial that had not ended, or one to repeat.
     """
     if stop is not None:
         return Step(kind="stop", reason=stop)
@@ -61,32 +64,35 @@ def next_step(
 def _after_whole(history: Sequence[PassRecord], remaining: Remaining, max_passes: int) -> Step:
     last = history[-1]
     whole = sum(not record.cut_short for record in history)
+    left = _trials(remaining.total)
     if whole >= max_passes:
+        return Step(kind="stop", reason=f"{left} left after {whole} passes (--max-passes)")
+    if _in_vain(last):
         return Step(
             kind="stop",
-            reason=f"{_trials(remaining.total)} left after {whole} passes (--max-passes)",
+            reason=f"the last pass repaired none of {_trials(last.repeated)}; more would not help",
         )
-    if last.kind == "resume" and last.repaired == 0:
-        return Step(
-            kind="stop",
-            reason=f"the last pass repaired none of {_trials(last.trials)}; more would not help",
-        )
-    return Step(kind="resume", reason=f"{_trials(remaining.total)} to repeat")
+    return Step(kind="resume", reason=f"{left} to repeat")
 
 
 def _after_cut(history: Sequence[PassRecord], remaining: Remaining) -> Step:
     recent = history[-FRUITLESS_CUTS:]
-    fruitless = all(record.cut_short and record.trials == 0 for record in recent)
-    if len(recent) == FRUITLESS_CUTS and fruitless:
+    if len(recent) == FRUITLESS_CUTS and all(r.cut_short and _in_vain(r) for r in recent):
         return Step(
             kind="stop",
-            reason=f"the last {FRUITLESS_CUTS} passes were cut short before any trial ended "
+            reason=f"the last {FRUITLESS_CUTS} passes were cut short and brought nothing "
             f"({history[-1].reason or 'no reason known'})",
         )
     return Step(
         kind="resume",
         reason=f"continue the pass that was cut short: {_trials(remaining.total)} left",
     )
+
+
+def _in_vain(record: PassRecord) -> bool:
+    """Whether a pass brought nothing: it repaired no trial, and ended none that had not ended
+    before (each trial that had was moved away for this pass, so it is counted in `repeated`)."""
+    return record.repaired == 0 and record.trials <= record.repeated
 
 
 def _trials(count: int) -> str:
