@@ -105,7 +105,8 @@ def propose(
 
 def file_name(model: str) -> str:
     """`org/Some-Model` → `some-model.toml`."""
-    return re.sub(r"[^a-z0-9._-]+", "-", model.rpartition("/")[2].lower()).strip("-.") + ".toml"
+    stem = re.sub(r"[^a-z0-9._-]+", "-", model.rpartition("/")[2].lower()).strip("-.")
+    return f"{stem or 'model'}.toml"
 
 
 def _engine(facts: ModelFacts, asked: Engine | None) -> tuple[Engine, list[str]]:
