@@ -24,8 +24,9 @@ from starlette.types import ASGIApp
 
 from tbh_action.errors import SpecError
 from tbh_action.loopback import admin, jobs_api, proxy, repos
+from tbh_action.loopback.board import Board
 from tbh_action.loopback.faults import Action, Call, Faults
-from tbh_action.loopback.jobs import Board, Job, end_by_fault
+from tbh_action.loopback.jobs import Job, end_by_fault
 from tbh_action.loopback.settings import Settings
 from tbh_action.loopback.wire import CallLog, Cut, Torn, error, record, swallow, unless_gone
 
