@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -117,20 +118,32 @@ def _result(task: str, name: str, config: dict[str, Any], rng: random.Random) ->
     }
 
 
-def measure(argv: list[str], repeat: int) -> tuple[float, float]:
-    """The shortest wall time in seconds and the largest peak memory in MB of some processes."""
-    seconds, megabytes = [], []
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The best of some whole processes: wall and processor seconds; their largest memory in MB."""
+
+    wall: float
+    processor: float
+    megabytes: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.2f} s {self.processor:.2f} cpu {self.megabytes:4.0f} MB"
+
+
+def measure(argv: list[str], repeat: int) -> Measured:
+    runs = []
     for _ in range(repeat):
         begin = time.perf_counter()
         process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
-        seconds.append(time.perf_counter() - begin)
+        wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             raise SystemExit(f"{argv[:3]} ended with {process.returncode}")
         unit = 1e6 if sys.platform == "darwin" else 1e3
-        megabytes.append(usage.ru_maxrss / unit)
-    return min(seconds), max(megabytes)
+        runs.append((wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit))
+    walls, processors, megabytes = zip(*runs, strict=True)
+    return Measured(wall=min(walls), processor=min(processors), megabytes=max(megabytes))
 
 
 def main() -> None:
@@ -142,26 +155,20 @@ def main() -> None:
     print(
         f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; best of 3 (1 above 10,000)"
     )
-    helped, size = measure([tbh, "--help"], 3)
-    print(f"tbh --help: {helped:.2f} s, {size:.0f} MB\n")
+    print(f"tbh --help: {measure([tbh, '--help'], 3)}\n")
     columns = ("tbh score", "tbh score --json", "Harbor reads")
-    print(f"{'trials':>8} {'on disk':>9} " + " ".join(f"{name:>18}" for name in columns))
+    print(f"{'trials':>8} {'on disk':>9} " + " ".join(f"{name:>26}" for name in columns))
     for trials in (int(size) for size in options.sizes.split(",")):
         with tempfile.TemporaryDirectory(prefix="tbh-bench-") as folder:
             job = Path(folder) / "job"
             make_job(job, trials)
             repeat = 3 if trials <= 10_000 else 1
-            cells = [_cell(measure([tbh, "score", str(job)], repeat))]
-            cells.append(_cell(measure([tbh, "score", "--json", str(job)], repeat)))
+            cells = [str(measure([tbh, "score", str(job)], repeat))]
+            cells.append(str(measure([tbh, "score", "--json", str(job)], repeat)))
             if trials <= options.harbor_up_to:
-                cells.append(_cell(measure([sys.executable, "-c", HARBOR_READS, str(job)], repeat)))
+                cells.append(str(measure([sys.executable, "-c", HARBOR_READS, str(job)], repeat)))
             size_mb = sum(path.stat().st_size for path in job.rglob("*.json")) / 1e6
-            print(f"{trials:>8,} {size_mb:>6.0f} MB " + " ".join(f"{cell:>18}" for cell in cells))
-
-
-def _cell(measured: tuple[float, float]) -> str:
-    seconds, megabytes = measured
-    return f"{seconds:.2f} s {megabytes:.0f} MB"
+            print(f"{trials:>8,} {size_mb:>6.0f} MB " + " ".join(f"{cell:>26}" for cell in cells))
 
 
 if __name__ == "__main__":
