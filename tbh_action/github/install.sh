@@ -43,4 +43,4 @@ if ! git lfs version >/dev/null 2>&1; then
   fi
 fi
 
-printf 'python=%s\n' "$python" >>"$GITHUB_OUTPUT"
+printf 'python=%s\nstore=%s\n' "$python" "$root/tbh_action/github/store.sh" >>"$GITHUB_OUTPUT"
