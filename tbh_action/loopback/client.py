@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,7 @@ class LoopbackHub:
         line = self._process.stdout.readline()
         if not line:
             self._process.wait(_START_PATIENCE)
+            self._process = None
             self._said.seek(0)
             words = self._said.read().strip().splitlines() or ["no word"]
             raise NotStartedError(f"The loopback Hub did not start: {words[-1]}")
@@ -102,6 +104,7 @@ class LoopbackHub:
             process.kill()
             process.wait()
         self._process = None
+        shutil.rmtree(self.folder, ignore_errors=True)  # left behind by a Hub that was killed
         if self._said is not None:
             self._said.close()
 
