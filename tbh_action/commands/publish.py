@@ -32,7 +32,7 @@ def publish_command(
     The dataset is a results store: --baseline hf://datasets/ORG/NAME compares with it. Publishing
     again sends only what changed. In GitHub Actions with id-token: write no token is needed.
     """
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from tbh_action import results
     from tbh_action.bundle import make_bundle

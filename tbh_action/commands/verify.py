@@ -14,7 +14,7 @@ def verify_command(bundle: str) -> None:
     that nothing was changed since, not that the trials happened. Exit code 1 when something
     differs.
     """
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from tbh_action.escape import one_line, terminal
     from tbh_action.published import bundle_at
