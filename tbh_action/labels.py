@@ -11,6 +11,8 @@ RUN_LABEL: Final = "tbh-run"
 TRIAL_LABEL: Final = "tbh-trial"
 MODEL_LABEL: Final = "model"
 NONCE_LABEL: Final = "tbh-nonce"
+# What a job is, where its other labels do not say it: `controller`.
+KIND_LABEL: Final = "tbh-kind"
 
 
 def label_value(text: str) -> str:

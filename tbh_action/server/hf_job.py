@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tbh_action.errors import NotStartedError
 from tbh_action.labels import (
+    KIND_LABEL,
     MODEL_LABEL,
     NONCE_LABEL,
     PROJECT,
@@ -157,24 +158,38 @@ def create_server(
         NotStartedError: the Hub kept failing, or it can't be known whether the job exists.
     """
     arguments = creation_arguments(spec, job, run_id)
+    secret = {"HF_TOKEN": api.token or hub_token()}
+    return create(api, job, {**arguments, "secrets": secret}, sleep=sleep, wanted=wanted)
+
+
+def create(
+    api: HfApi,
+    job: PaidJob,
+    arguments: dict[str, Any],
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    wanted: Callable[[], bool] = lambda: True,
+) -> PaidJob:
+    """`run_job(**arguments)` for the job that `job` announces (its nonce is among the labels); see
+    `create_server`."""
     last = ""
     for attempt in range(_CREATE_TRIES):
         if not wanted():
-            raise NotStartedError("The run was stopped before its server job was created.")
+            raise NotStartedError(f"The run was stopped before its {job.kind} job was created.")
         try:
-            return seen(
-                job, api.run_job(**arguments, secrets={"HF_TOKEN": api.token or hub_token()})
-            )
+            return seen(job, api.run_job(**arguments))
         except hub_errors(*_NO_DOCUMENT) as error:
             last = explain(error)
             if status_of(error) in _REFUSALS:
-                raise RefusedError(f"The Hub refused to start the server job: {last}") from error
+                raise RefusedError(
+                    f"The Hub refused to start the {job.kind} job: {last}"
+                ) from error
             sleep(retry_after(error) or 2.0 * (attempt + 1))
         found = _look_up(api, job, sleep)
         if found is not None:
             return found
     raise NotStartedError(
-        f"The Hub did not start the server job in {_CREATE_TRIES} tries: {last}. "
+        f"The Hub did not start the {job.kind} job in {_CREATE_TRIES} tries: {last}. "
         "Try again later; `tbh cleanup` finds what may have been left."
     )
 
@@ -193,7 +208,7 @@ def _look_up(api: HfApi, job: PaidJob, sleep: Callable[[float], object]) -> Paid
             last = explain(error)
             sleep(retry_after(error) or 2.0 * (attempt + 1))
     raise NotStartedError(
-        f"The Hub failed while it created the server job and can't be asked about it: {last}. "
+        f"The Hub failed while it created the {job.kind} job and can't be asked about it: {last}. "
         "It may be running: `tbh cleanup` finds it once the Hub answers."
     )
 
@@ -250,7 +265,7 @@ def jobs_of_run(api: HfApi, run_id: str, namespace: str | None) -> list[PaidJob]
 def from_info(info: JobInfo, namespace: str | None) -> PaidJob:
     """A record of a job that was found on the Hub."""
     labels = info.labels or {}
-    kind = "sandbox" if "hf-sandbox" in labels else "server"
+    kind = "sandbox" if "hf-sandbox" in labels else labels.get(KIND_LABEL, "server")
     blank = PaidJob(
         kind=kind,
         nonce=labels.get(NONCE_LABEL, ""),

@@ -1,0 +1,150 @@
+"""Where detached runs are kept: `runs/<name>/` of the private dataset `<namespace>/tbh-runs`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tbh_action.errors import NotStartedError, SpecError
+from tbh_action.server.hub_errors import explain, hub_errors, retry_after, status_of
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+DATASET: Final = "tbh-runs"
+_TRIES: Final = 4
+_PAUSE: Final = 2.0
+# No other try cures these; 409 and 412 mean that somebody else's commit came first.
+_REFUSALS: Final = frozenset({400, 401, 402, 403, 422})
+
+
+class Store:
+    """One run's part of the dataset. Every failure of the Hub is a NotStartedError that says so."""
+
+    def __init__(
+        self,
+        api: HfApi,
+        namespace: str,
+        name: str,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._api = api
+        self._sleep = sleep
+        self.namespace = namespace
+        self.name = name
+        self.repo = f"{namespace}/{DATASET}"
+
+    @property
+    def url(self) -> str:
+        return f"hf://datasets/{self.repo}/runs/{self.name}"
+
+    def open(self) -> None:
+        """Makes the dataset if it is absent.
+
+        Raises:
+            SpecError: it is public: a run's transcripts would be too, and the benchmark's answers.
+        """
+        self._call(
+            "make",
+            lambda: self._api.create_repo(
+                self.repo, repo_type="dataset", private=True, exist_ok=True
+            ),
+        )
+        info = self._call("read", lambda: self._api.dataset_info(self.repo))
+        if not info.private:
+            raise SpecError(
+                f"The dataset {self.repo} is public, and a run in progress should not be: make it "
+                "private, or rename it, and submit again."
+            )
+
+    def read(self, file: str) -> dict[str, Any] | None:
+        """A JSON file of the run, None when there is none (or no dataset).
+
+        Raises:
+            SpecError: it is not the JSON object that we wrote.
+        """
+        with tempfile.TemporaryDirectory(prefix="tbh-store-") as folder:
+            try:
+                path = self._call(
+                    "read",
+                    lambda: self._api.hf_hub_download(
+                        self.repo,
+                        f"runs/{self.name}/{file}",
+                        repo_type="dataset",
+                        local_dir=folder,
+                    ),
+                )
+            except _AbsentError:
+                return None
+            try:
+                document = json.loads(Path(path).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise SpecError(f"{self.url}/{file} is no JSON: {error}.") from error
+        if not isinstance(document, dict):
+            raise SpecError(f"{self.url}/{file} holds no JSON object.")
+        return document
+
+    def download(self, folder: Path) -> Path:
+        """The whole run, below `folder`. The directory is empty when nothing is stored."""
+        place = folder / "runs" / self.name
+        with contextlib.suppress(_AbsentError):
+            self._call(
+                "read",
+                lambda: self._api.snapshot_download(
+                    self.repo,
+                    repo_type="dataset",
+                    allow_patterns=f"runs/{self.name}/*",
+                    local_dir=folder,
+                ),
+            )
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def write(self, files: Mapping[str, bytes], message: str, *, drop: Iterable[str] = ()) -> None:
+        """One commit with all of `files`; `drop` are files of the run that it takes away."""
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        base = f"runs/{self.name}"
+
+        def commit() -> Any:
+            # The client writes into its operations: each try gets new ones.
+            operations: list[Any] = [
+                CommitOperationAdd(f"{base}/{path}", data) for path, data in files.items()
+            ]
+            operations += [CommitOperationDelete(f"{base}/{path}") for path in drop]
+            return self._api.create_commit(
+                self.repo, operations, commit_message=message, repo_type="dataset"
+            )
+
+        self._call("write", commit)
+
+    def _call[T](self, what: str, call: Callable[[], T]) -> T:
+        last = ""
+        for attempt in range(_TRIES):
+            try:
+                return call()
+            except hub_errors() as error:
+                last = explain(error)
+                if status_of(error) == 404:
+                    raise _AbsentError(self._cannot(what, last)) from error
+                if status_of(error) in _REFUSALS:
+                    raise NotStartedError(self._cannot(what, last)) from error
+                if attempt + 1 < _TRIES:
+                    self._sleep(retry_after(error) or _PAUSE * (attempt + 1))
+        raise NotStartedError(self._cannot(what, last))
+
+    def _cannot(self, what: str, why: str) -> str:
+        return (
+            f"Cannot {what} the dataset {self.repo}: {why}. "
+            "Check the network, and that the token may write to it."
+        )
+
+
+class _AbsentError(NotStartedError):
+    """There is no such dataset or file."""
