@@ -6,6 +6,7 @@ nested below.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,14 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from tbh_action import recipes
+from tbh_action.harbor.documents import UnreadableError
+from tbh_action.harbor.lock import JobLock, read_lock
 from tbh_action.server.launch import launch_command
 
 if TYPE_CHECKING:
     from tbh_action.harbor.tasks import TaskInfo, TaskList
+    from tbh_action.rundir import RunDir
     from tbh_action.server.hf_job import PaidJob
     from tbh_action.spec import RunSpec
     from tbh_action.state import RunState
@@ -46,18 +51,18 @@ def collect(
     spec: RunSpec,
     tasks: TaskList,
     state: RunState,
-    lock: Mapping[str, Any] | None = None,
+    lock: JobLock | None = None,
     versions: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
     shard: str | None = None,
     recipe: str | None = None,
 ) -> dict[str, Any]:
-    """The `provenance` of results.json. Pure; see `installed_versions` for the versions.
+    """The `provenance` of results.json. Pure; `of_run` gathers its arguments.
 
     `lock`: Harbor's lock.json; it names Harbor's own commit, and the digests of local tasks.
-    `recipe`: the shipped recipe's name, when the run was asked for with one.
+    `recipe`: the shipped recipe that serves the model like this run did.
     """
-    harbor = (lock or {}).get("harbor") or {}
+    harbor = lock.harbor if lock else {}
     return {
         **(versions or {}),
         **ci_run(environ or {}),
@@ -77,9 +82,39 @@ def collect(
         "usd_per_minute": _prices(spec, state),
         "benchmark_commit": state.benchmark_commit,
         "context_length": state.context_length or spec.model.context_length,
-        "tasks": _tasks(tasks.tasks, lock or {}),
+        "tasks": _tasks(tasks.tasks, lock.tasks if lock else ()),
         "tasks_left_out": _left_out(spec, tasks),
     }
+
+
+def of_run(
+    run_dir: RunDir, spec: RunSpec, state: RunState, tasks: TaskList, shard: str | None = None
+) -> dict[str, Any]:
+    """The provenance of the run in `run_dir`, of this process and of its CI."""
+    try:
+        lock = read_lock(run_dir.harbor_job / "lock.json")
+    except UnreadableError:
+        lock = None
+    return collect(
+        spec=spec,
+        tasks=tasks,
+        state=state,
+        lock=lock,
+        versions=installed_versions(),
+        environ=os.environ,
+        shard=shard,
+        recipe=shipped_recipe(spec),
+    )
+
+
+def shipped_recipe(spec: RunSpec) -> str | None:
+    """The name of the recipe of ours that serves the model in the same way, if one does."""
+    name = recipes.for_model(spec.model.name)
+    if name is None or spec.server is None:
+        return None
+    server = recipes.load("models", name)["server"]
+    same = (server["image"], tuple(server["command"])) == (spec.server.image, spec.server.command)
+    return name if same else None
 
 
 def installed_versions() -> dict[str, str]:
@@ -143,11 +178,10 @@ def _prices(spec: RunSpec, state: RunState) -> dict[str, float]:
     return {flavor: price for flavor, price in sorted(state.prices.items()) if flavor in used}
 
 
-def _tasks(tasks: Sequence[TaskInfo], lock: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    locked = {}
-    for trial in lock.get("trials") or ():
-        task = trial.get("task") or {}
-        locked[str(task.get("name"))] = task
+def _tasks(
+    tasks: Sequence[TaskInfo], lock: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    locked = {str(task.get("name")): task for task in lock}
     rows = {}
     for task in tasks:
         entry = locked.get(task.name) or locked.get(task.name.rpartition("/")[2]) or {}

@@ -2,10 +2,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+from tbh_action.harbor.lock import JobLock
 from tbh_action.harbor.tasks import TaskInfo, TaskList
-from tbh_action.provenance import ci_run, collect, installed_versions, public_address
+from tbh_action.provenance import (
+    ci_run,
+    collect,
+    installed_versions,
+    of_run,
+    public_address,
+    shipped_recipe,
+)
 from tbh_action.resolve import resolve
+from tbh_action.rundir import RunDir
 from tbh_action.server.hf_job import new_server
 from tbh_action.state import RunState
 
@@ -16,10 +26,10 @@ TASKS = TaskList(
     ),
     left_out=("broken",),
 )
-LOCK = {
-    "harbor": {"version": "0.26.0", "git_commit_hash": "f" * 40},
-    "trials": [{"task": {"name": "a", "digest": "sha256:" + "a" * 64, "git_commit_id": "c" * 40}}],
-}
+LOCK = JobLock(
+    harbor={"version": "0.26.0", "git_commit_hash": "f" * 40},
+    tasks=({"name": "a", "digest": "sha256:" + "a" * 64, "git_commit_id": "c" * 40},),
+)
 
 
 def state_of() -> RunState:
@@ -101,3 +111,29 @@ def test_ci_run__on_github_and_off() -> None:
 
 def test_installed_versions__names_what_did_the_work() -> None:
     assert {"python", "system", "harbor", "huggingface_hub"} <= installed_versions().keys()
+
+
+def test_of_run__reads_harbors_lock(tmp_path: Path) -> None:
+    run_dir = RunDir(tmp_path)
+    run_dir.harbor_job.mkdir(parents=True)
+    lock = {"harbor": LOCK.harbor, "trials": [{"task": task} for task in LOCK.tasks]}
+    (run_dir.harbor_job / "lock.json").write_text(json.dumps(lock), encoding="utf-8")
+    found = of_run(run_dir, resolve({"recipe": "qwen3-8b"}), state_of(), TASKS, "1/2")
+    assert found["harbor_commit"] == "f" * 40
+    assert found["tasks"]["org/a"]["git_commit"] == "c" * 40
+    assert (found["recipe"], found["shard"]) == ("qwen3-8b", "1/2")
+
+
+def test_of_run__before_harbor_wrote_anything(tmp_path: Path) -> None:
+    found = of_run(RunDir(tmp_path), resolve({"recipe": "qwen3-8b"}), state_of(), TASKS)
+    assert found["harbor_commit"] is None
+    assert found["harbor"] == "0.26.0"
+
+
+def test_shipped_recipe__only_when_it_serves_alike() -> None:
+    spec = resolve({"recipe": "qwen3-8b", "flavor": "h200"})
+    assert spec.server is not None
+    assert shipped_recipe(spec) == "qwen3-8b"
+    other = spec.server.model_copy(update={"image": "own/server:1"})
+    assert shipped_recipe(spec.model_copy(update={"server": other})) is None
+    assert shipped_recipe(resolve({"model": "m", "endpoint": "http://127.0.0.1:9/v1"})) is None
