@@ -103,7 +103,6 @@ async def try_recipe(
         stop.cancel()
         left = await servers.cancel_all()
         await asyncio.gather(work, stop, return_exceptions=True)
-        servers.close()
         if left:
             say(f"MAY STILL RUN: {left[0].job_id}; stop it: tbh cleanup --run {run_dir.name}")
     spent = cost.spend(servers.jobs, known.prices, datetime.now(UTC))
