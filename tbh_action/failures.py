@@ -163,8 +163,18 @@ def judge(
 def _without_error(trial: Trial, repeat: RepeatPolicy) -> Judgement:
     if trial.reward is not None:
         return Judgement(failure_class="none", scored=True, retryable=False, reason="")
+    if _was_cut_off(trial):
+        cut = _Finding("interrupted", "the trial was cut off before its work was verified")
+        return _unscored(cut, retryable=True)
     finding = _Finding("verifier", trial.reward_problem or "there is no reward")
     return _unscored(finding, retryable=repeat.verifier)
+
+
+def _was_cut_off(trial: Trial) -> bool:
+    """Harbor killed in the middle still writes a result: no error, and no verification to its end."""
+    began = trial.environment_setup or trial.agent_setup or trial.agent_execution
+    checked = trial.verifier is not None and trial.verifier.finished_at is not None
+    return began is not None and not (checked or trial.verified or trial.verifier_off)
 
 
 def _own_end(trial: Trial, finding: _Finding, repeat: RepeatPolicy) -> Judgement:

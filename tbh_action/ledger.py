@@ -258,7 +258,9 @@ def unrecorded(
                 continue
             judgement = judge(trial, outages=outages, repeat=repeat)
             where = str(directory.relative_to(run_dir.root))
-            new[name] = attempt_of(trial, judgement, pass_number=number, directory=where)
+            attempt = attempt_of(trial, judgement, pass_number=number, directory=where)
+            if name not in by_name or attempt.failure_class != by_name[name].failure_class:
+                new[name] = attempt
     return sorted(new.values(), key=_by_end)
 
 

@@ -219,7 +219,7 @@ def _warnings(rows: Sequence[Outcome], surplus: Sequence[str]) -> list[str]:
         "unreadable": "Left a result that cannot be read",
         "verifier": "Without a valid reward",
         "missing": "Planned, but without any trial",
-        "setup": "The run was set up wrong for",
+        "setup": "Failed because of the set-up, not the model",
     }
     found = [(lead, by_class[name]) for name, lead in leads.items() if name in by_class]
     if surplus:

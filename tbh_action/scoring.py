@@ -114,14 +114,16 @@ def _job_facts(job: Path, known: JobFacts, attempts: list[Attempt]) -> RunFacts:
     agent = _first(known.config.get("agents"))
     dataset = _first(known.config.get("datasets"))
     kwargs = _public(mapping(agent.get("kwargs")))
-    model = _text(agent, "model_name") or next((a.model for a in attempts if a.model), None)
+    # The trials say it without the name of the API in front.
+    model = next((a.model for a in attempts if a.model), None) or _text(agent, "model_name")
     name = _text(agent, "name") or next((a.agent for a in attempts if a.agent), None)
     fields = _job_fields(known, agent | {"kwargs": kwargs}, dataset) if known.config else {}
     return RunFacts(
         name=job.name,
         model={"name": model},
         benchmark={
-            "name": next((a.source for a in attempts if a.source), None),
+            "name": _benchmark_name(dataset)
+            or next((a.source for a in attempts if a.source), None),
             "source": _text(dataset, "repo", "path", "name"),
             "revision": _commit(known),
         },
@@ -132,6 +134,12 @@ def _job_facts(job: Path, known: JobFacts, attempts: list[Attempt]) -> RunFacts:
         provenance={"harbor": known.harbor.get("version")} if known.harbor else {},
         warnings=(*known.problems, *_shortfall(known, attempts)),
     )
+
+
+def _benchmark_name(dataset: Mapping[str, Any]) -> str | None:
+    """The last part of the dataset's address or path, without a revision behind `@`."""
+    source = _text(dataset, "name", "repo", "path") or ""
+    return source.partition("@")[0].rstrip("/").rpartition("/")[2] or None
 
 
 def _job_fields(known: JobFacts, agent: dict[str, Any], dataset: dict[str, Any]) -> dict[str, Any]:

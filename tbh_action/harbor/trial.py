@@ -78,7 +78,7 @@ class Trial:
     `unreadable` says why a result.json could not be used; `unfinished` means that there is none.
     `errors` are the trial's own exception first, then those on steps, in order. `reward` is a
     finite number or None, and `reward_problem` says why it is None; `verified` means that the
-    verifier gave some result.
+    verifier gave some result, `verifier_off` that the job was asked not to run it.
     `lock_name` is the task as lock.json names it (without the organisation for tasks from git).
     """
 
@@ -95,6 +95,7 @@ class Trial:
     reward: float | None = None
     reward_problem: str | None = None
     verified: bool = False
+    verifier_off: bool = False
     errors: tuple[TrialError, ...] = ()
     tokens: Tokens | None = None
     environment_setup: Phase | None = None
@@ -185,8 +186,9 @@ def _ended(directory: Path, document: dict[str, Any], reward_key: str) -> Trial:
         tokens=_tokens(document),
         environment_setup=_phase(document.get("environment_setup")),
         agent_setup=_phase(document.get("agent_setup")),
-        agent_execution=_agent_phase(document),
-        verifier=_phase(document.get("verifier")),
+        agent_execution=_spanned(document, "agent_execution"),
+        verifier=_spanned(document, "verifier"),
+        verifier_off=_verifier_off(document),
         checksum=text(document.get("task_checksum"), MAX_TYPE),
         source=text(document.get("source"), MAX_NAME),
         agent=text(agent_info.get("name"), MAX_TYPE),
@@ -312,15 +314,20 @@ def _phase(value: Any) -> Phase | None:
     return Phase(started_at=started_at, finished_at=finished_at)
 
 
-def _agent_phase(document: dict[str, Any]) -> Phase | None:
-    """The agent's phase; for a task with steps, from the first step's start to the last's end."""
-    whole = _phase(document.get("agent_execution"))
+def _spanned(document: dict[str, Any], name: str) -> Phase | None:
+    """A phase; for a task with steps, from the first step's start to the last one's end."""
+    whole = _phase(document.get(name))
     steps = document.get("step_results")
     if whole is not None or not isinstance(steps, list):
         return whole
-    phases = [phase for step in steps if (phase := _phase(mapping(step).get("agent_execution")))]
+    phases = [phase for step in steps if (phase := _phase(mapping(step).get(name)))]
     starts = [phase.started_at for phase in phases if phase.started_at]
     ends = [phase.finished_at for phase in phases if phase.finished_at]
     if not phases:
         return None
     return Phase(started_at=min(starts, default=None), finished_at=max(ends, default=None))
+
+
+def _verifier_off(document: dict[str, Any]) -> bool:
+    config = mapping(document.get("config"))
+    return mapping(config.get("verifier")).get("disable") is True

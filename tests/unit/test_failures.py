@@ -24,6 +24,7 @@ from tbh_action.failures import (
     setup_burst,
     status_in,
 )
+from tbh_action.harbor.trial import Phase
 
 
 def test_judge__no_exception_and_a_reward_is_scored() -> None:
@@ -117,11 +118,23 @@ def test_judge__the_verifier_is_repeated_only_when_asked(kind: str) -> None:
 
 
 def test_judge__no_reward_and_no_exception_is_the_verifiers() -> None:
-    judgement = judge(trial(reward_problem="the verifier gave no reward"))
+    ran = Phase(started_at=at(60), finished_at=at(61))
+    judgement = judge(trial(reward_problem="the verifier gave no reward", verifier=ran))
     assert (judgement.failure_class, judgement.reason) == (
         "verifier",
         "the verifier gave no reward",
     )
+
+
+def test_judge__a_trial_that_was_cut_off_runs_again() -> None:
+    """What Harbor leaves when its process is killed in the middle of the agent's work."""
+    cut = judge(trial())
+    assert (cut.failure_class, cut.scored, cut.retryable) == ("interrupted", False, True)
+    checking = Phase(started_at=at(60), finished_at=None)
+    assert judge(trial(verifier=checking)).failure_class == "interrupted"
+    assert judge(trial(verifier_off=True)).failure_class == "verifier"
+    bare = trial(environment_setup=None, agent_execution=None)
+    assert judge(bare).failure_class == "verifier", "a file without phases says nothing"
 
 
 def test_judge__an_unknown_type_is_loud() -> None:

@@ -104,6 +104,13 @@ def test_reconcile__leaves_trials_alone_that_are_still_running(run_dir: RunDir) 
     assert len(reconcile(run_dir, 1)) == 2
 
 
+def test_reconcile__a_trial_that_was_cut_off_is_recorded_once(run_dir: RunDir) -> None:
+    began = {"started_at": "2026-08-01T12:00:00Z", "finished_at": None}
+    put(run_dir.harbor_job, "t__a", document(reward=None, environment_setup=began))
+    assert [a.failure_class for a in reconcile(run_dir, 1)] == ["interrupted"]
+    assert reconcile(run_dir, 1) == []
+
+
 def test_reconcile__a_result_that_came_late_is_recorded(run_dir: RunDir) -> None:
     directory = put(run_dir.harbor_job, "t__a", None)
     reconcile(run_dir, 1)

@@ -85,13 +85,33 @@ def test_score_job__secrets_and_addresses_of_the_agent_stay_out(tmp_path: Path) 
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     results = score_job(tmp_path)
     assert results["agent"] == {"name": "terminus-2", "kwargs": {"reasoning_effort": "low"}}
-    assert results["model"]["name"] == "openai/m"
+    assert results["model"]["name"] == "org/m"
     assert "sk-1" not in dumps(results)
     assert results["fingerprint_fields"]["agent.kwargs.reasoning_effort"] == "low"
     moved = kwargs | {"api_base": "https://y"}
     config["agents"][0]["kwargs"] = moved
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert score_job(tmp_path)["fingerprint"] == results["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"),
+    [
+        (
+            {"repo": "https://huggingface.co/datasets/o/terminal-bench-2.1@abc"},
+            "terminal-bench-2.1",
+        ),
+        ({"path": "/data/tasks/"}, "tasks"),
+        ({"name": "terminal-bench"}, "terminal-bench"),
+        ({}, None),
+    ],
+)
+def test_score_job__the_benchmarks_name(
+    tmp_path: Path, dataset: dict[str, str], name: str | None
+) -> None:
+    put(tmp_path, "t__a", document())
+    (tmp_path / "config.json").write_text(json.dumps({"datasets": [dataset]}), encoding="utf-8")
+    assert score_job(tmp_path)["benchmark"]["name"] == name
 
 
 def test_score_job__a_broken_lock_is_said(tmp_path: Path) -> None:

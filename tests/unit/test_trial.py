@@ -47,6 +47,11 @@ def test_read_trial__the_agents_time_spans_its_steps(tmp_path: Path) -> None:
     assert _read(tmp_path, step_results=steps).agent_seconds == 1800
 
 
+def test_read_trial__a_verifier_that_was_not_asked_for(tmp_path: Path) -> None:
+    assert _read(tmp_path / "1", config={"verifier": {"disable": True}}).verifier_off
+    assert not _read(tmp_path / "2", config={"verifier": {"disable": "yes"}}).verifier_off
+
+
 def test_read_trial__errors_of_the_trial_come_before_those_of_steps(tmp_path: Path) -> None:
     steps = [{"step_name": "s1", "exception_info": failure("ReadError")}, {"exception_info": None}]
     read = _read(tmp_path, exception_info=failure("AgentTimeoutError"), step_results=steps)
