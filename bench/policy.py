@@ -337,13 +337,13 @@ def verdict(low: float, ratio: float, high: float, wanted: float) -> str:
 
 
 LIMITS_TEXT: Final = """
-What limits the first goal: the strain itself. From 4 trials on, each further one adds so many
-failures that a longer tail of repeats eats what it gains: of all constants that were tried in the
-base world, none came below 0.57 with at most a quarter of the hand's unscored trials. A further
-9 % would need repeats that run beside a pass, not after it: Harbor's resume can't. Where the
-server lives 24 h, the hand loses no trial to its end, and its three patient passes at 3 score all;
-so does ours with --n-concurrent 3 ("ours, n 3"), at its price. Speed against completeness is the
-user's choice, and --n-concurrent is the knob."""
+What limits the goals: the strain itself. From 4 trials on, each further one breaks so many that
+the repeats eat what it gains. The product's constants were chosen in the base world, where the two
+goals meet: cheaper ones leave more unscored. Repeats that run beside a pass, not after it, would
+shorten the tail, but Harbor's resume can't. Fewer handovers (`--server-timeout 12h`) are the
+cheapest gain left. Where the server lives 24 h, the hand loses no trial to its end, and its three
+patient passes at 3 score nearly all; so does ours with --n-concurrent 3, at its price: speed
+against completeness is the user's choice, and --n-concurrent is the knob."""
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ LOST_LITTLE: Final = 0.2
 # Late repeats are gentler: what still fails is what lasts long, and has few chances left. The caps
 # of pass 3 and of those after it.
 REPEAT_CAPS: Final = (5, 3)
-# For so many seconds that the running trials have invested together, one trial fewer (down to
-# `BEARABLE`) is put beside them: a failure would throw all that away.
-INVESTED_STEP: Final = 4500.0
+# A failure throws away what the running trials have invested. Above `BEARABLE`, the first further
+# trial is put beside them while that is at most so many seconds, the second at half of it, ...
+INVESTED: Final = 12_600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,8 +107,11 @@ def on_trial_end(
 
 def room(limit: Limit, invested: Iterable[float]) -> int:
     """How many trials may run at once, when those that run have `invested` these seconds."""
-    reserve = int(sum(invested) / INVESTED_STEP)
-    return max(min(limit.value, BEARABLE), limit.value - reserve)
+    at_risk = sum(invested)
+    value = min(limit.value, BEARABLE)
+    while value < limit.value and at_risk * (value + 1 - BEARABLE) <= INVESTED:
+        value += 1
+    return value
 
 
 def _seen(limit: Limit, seconds: float, *, failed: bool) -> Limit:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tbh_action.concurrency import (
     BEARABLE,
     FAILURES_TO_DECREASE,
-    INVESTED_STEP,
+    INVESTED,
     START_AT,
     Limit,
     first_limit,
@@ -106,9 +106,7 @@ def test_on_trial_end__other_classes_say_nothing(name: str) -> None:
     assert on_trial_end(limit, name, running=3, now=1.0, seconds=1.0) == limit
 
 
-@pytest.mark.parametrize(
-    ("number", "value"), [(1, 8), (2, 8), (3, 5), (4, 3), (9, 3)], ids=str
-)
+@pytest.mark.parametrize(("number", "value"), [(1, 8), (2, 8), (3, 5), (4, 3), (9, 3)], ids=str)
 def test_on_pass_start__late_repeats_are_gentle(number: int, value: int) -> None:
     limit = replace(first_limit(1, 8), value=8)
     assert on_pass_start(limit, number=number).value == value
@@ -125,12 +123,22 @@ def test_on_pass_start__never_below_the_lowest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "steps", "expected"),
-    [(8, 0, 8), (8, 1, 7), (8, 2.9, 6), (8, 50, BEARABLE), (3, 50, 3), (2, 50, 2), (1, 50, 1)],
+    ("value", "invested", "expected"),
+    [
+        (8, 0.0, 8),
+        (8, INVESTED / 5, 8),
+        (8, INVESTED / 4, 7),
+        (8, INVESTED / 2, 5),
+        (8, INVESTED, 4),
+        (8, INVESTED + 1, BEARABLE),
+        (4, INVESTED, 4),
+        (3, INVESTED * 50, 3),
+        (1, INVESTED * 50, 1),
+    ],
 )
-def test_room__invested_work_keeps_others_away(value: int, steps: float, expected: int) -> None:
+def test_room__invested_work_keeps_others_away(value: int, invested: float, expected: int) -> None:
     limit = replace(first_limit(1, 8), value=value)
-    assert room(limit, [steps * INVESTED_STEP / 2] * 2) == expected
+    assert room(limit, [invested / 2] * 2) == expected
 
 
 @given(
