@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final, Literal
@@ -135,6 +135,7 @@ def judge(
     outages: Sequence[Interval] = (),
     repeat: RepeatPolicy = DEFAULT_REPEAT,
     share: float = OUTAGE_SHARE,
+    ended: str | None = None,
 ) -> Judgement:
     """Whose failure this trial is, whether it is scored, and whether it may run again.
 
@@ -143,7 +144,19 @@ def judge(
         outages: times in which the server could not answer.
         repeat: which classes may be repeated beyond infrastructure and interruptions.
         share: of the agent's time (0..1); a timeout with more of it lost is infrastructure.
+        ended: why we ended the trial ourselves, when we did: its interruption is then the
+            infrastructure's fault.
     """
+    judgement = _judge(trial, outages, repeat, share)
+    if ended is not None and judgement.failure_class == "interrupted":
+        reason = f"ended by the watchdog: {ended}"
+        return replace(judgement, failure_class="infrastructure", reason=reason)
+    return judgement
+
+
+def _judge(
+    trial: Trial, outages: Sequence[Interval], repeat: RepeatPolicy, share: float
+) -> Judgement:
     if trial.unreadable is not None:
         # Harbor runs the task of an unreadable result again; one of another version would be
         # unreadable again.
@@ -171,7 +184,7 @@ def _without_error(trial: Trial, repeat: RepeatPolicy) -> Judgement:
 
 
 def _was_cut_off(trial: Trial) -> bool:
-    """Harbor killed in the middle still writes a result: no error, and no verification to its end."""
+    """Killed in the middle, Harbor still writes a result: no error, and no verification done."""
     began = trial.environment_setup or trial.agent_setup or trial.agent_execution
     checked = trial.verifier is not None and trial.verifier.finished_at is not None
     return began is not None and not (checked or trial.verified or trial.verifier_off)

@@ -163,6 +163,13 @@ def test_judge__interrupted_and_unreadable_run_again() -> None:
     assert not judge(trial(unreadable="version 2", schema_version=2)).retryable
 
 
+def test_judge__what_the_watchdog_ended_is_infrastructure() -> None:
+    cancelled = judge(trial(error("CancelledError")), ended="no progress for 2 h")
+    assert (cancelled.failure_class, cancelled.retryable) == ("infrastructure", True)
+    assert "no progress for 2 h" in cancelled.reason
+    assert judge(trial(reward=1.0), ended="too late").scored, "it had ended by itself"
+
+
 def test_judge__the_gravest_of_several_exceptions_counts() -> None:
     mixed = trial(error(AGENT_TIMEOUT), error("SandboxError", where="step s2"), reward=1.0)
     assert judge(mixed).failure_class == "infrastructure"
