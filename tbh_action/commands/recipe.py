@@ -71,8 +71,11 @@ def new_command(
     for guess in proposal.guesses:
         click.echo(f"  - {one_line(guess)}")
     click.echo("Next:")
-    click.echo(f"  tbh run --recipe {path} --dry-run   # what it would do, for nothing")
-    click.echo(f"  tbh recipe check {path}             # one server, one question, a few cents")
+    click.echo(f"  tbh run --recipe {path} --dry-run   # what a run would do, for nothing")
+    click.echo(
+        f"  tbh recipe check {path}   # one server, one question: "
+        f"${machine.usd_per_minute * 10:.2f} for each ten minutes"
+    )
 
 
 @recipe_command.command("check")
