@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tbh_action.concurrency import START_AT
+from tbh_action.concurrency import BEARABLE
 from tbh_action.durations import format_duration
 from tbh_action.schedule import CLOSING, OVERHEAD, agent_limit, worst_seconds
 
@@ -135,7 +135,7 @@ def make_plan(
     low, high, basis = _trial_seconds(spec, tasks, history)
     seconds = Range(
         low=_makespan(low, spec.n_concurrent, loose=False) + _load(spec, 0.5),
-        high=_makespan(high, min(START_AT, spec.n_concurrent), loose=True) + _load(spec, 1.0),
+        high=_makespan(high, min(BEARABLE, spec.n_concurrent), loose=True) + _load(spec, 1.0),
     )
     usable = _usable(spec, leg)
     too_long = _too_long(spec, tasks, usable)
@@ -168,7 +168,7 @@ def _trial_seconds(
         )
         if task.name in earlier:
             known += 1
-            low.append(earlier[task.name])
+            low.append(min(worst, earlier[task.name]))
             high.append(min(worst, earlier[task.name] * HISTORY_SLACK) * (1 + repeats))
         else:
             low.append(limit * LOW_SHARE + OVERHEAD)
