@@ -45,7 +45,8 @@ def plan_command(
     Takes the flags of `tbh run`. Downloads the tasks, and asks the Hub for its prices where it
     can. Exits with 3 when a task can't run.
     """
-    from tbh_action.plan import make_plan, render
+    from tbh_action.plan import make_plan
+    from tbh_action.plan_text import render
     from tbh_action.resolve import resolve
     from tbh_action.shard import parse_shard, shard_of
 

@@ -15,8 +15,8 @@ from tbh_action.plan import (
     earlier_seconds,
     make_plan,
     problems,
-    render,
 )
+from tbh_action.plan_text import render
 from tbh_action.schedule import OVERHEAD
 from tbh_action.spec import RunSpec, validate_spec
 
