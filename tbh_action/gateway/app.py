@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -62,6 +62,7 @@ class Gateway:
         self._became_idle = asyncio.Event()
         self._in_flight = 0
         self._load: Counter[str] = Counter()
+        self._attempts_at: dict[str, set[asyncio.Timeout]] = {}
         self._silent_since: dict[str, float] = {}
         self._answered_at: dict[str, float] = {}
         self._failures: Counter[str] = Counter()
@@ -110,6 +111,14 @@ class Gateway:
     def in_flight(self) -> int:
         """Calls that have come and were not yet answered, those that wait included."""
         return self._in_flight
+
+    def abandon(self, name: str) -> None:
+        """Calls under way at the server `name` are made again elsewhere: it is dead, and may never
+        say so (a proxy can hold a connection to nothing for long)."""
+        now = asyncio.get_running_loop().time()
+        for attempt in self._attempts_at.get(name, ()):
+            if not attempt.expired():
+                attempt.reschedule(now)
 
     async def drained(self, name: str) -> None:
         """Returns once no call is under way at the server `name`."""
@@ -228,8 +237,11 @@ class Gateway:
         left = max(0.1, self._left(call))
         timeout = {"connect": min(_CONNECT_SECONDS, left), "read": left, "write": _WRITE_SECONDS}
         request = call.request(upstream.url, self._token, timeout)
-        with self._under_way(upstream.name):
-            trouble = await forward(self._transport, request, answer)
+        try:
+            async with self._under_way(upstream.name):
+                trouble = await forward(self._transport, request, answer)
+        except TimeoutError:
+            return Trouble(kind="reset", words="the server was given up")
         self._judge(upstream.name, trouble, answer.status)
         return trouble
 
@@ -267,17 +279,24 @@ class Gateway:
         """Seconds of the caller's patience that remain."""
         return call.arrived + self._patience - time.monotonic()
 
-    @contextlib.contextmanager
-    def _under_way(self, name: str) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _under_way(self, name: str) -> AsyncIterator[None]:
+        """Counts an attempt; `abandon` ends it with a TimeoutError."""
         self._load[name] += 1
         self._silent_since.setdefault(name, time.monotonic())
+        attempts = self._attempts_at.setdefault(name, set())
+        attempt = asyncio.timeout(None)
+        attempts.add(attempt)
         try:
-            yield
+            async with attempt:
+                yield
         finally:
+            attempts.discard(attempt)
             self._load[name] -= 1
             if not self._load[name]:
                 del self._load[name]
                 del self._silent_since[name]
+                del self._attempts_at[name]
                 self._became_idle.set()
                 self._became_idle = asyncio.Event()
 

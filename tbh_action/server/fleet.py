@@ -64,6 +64,8 @@ class Fleet:
         if not self._servers:
             self._away = (_now() - bad_for, reason)
         self._publish()
+        if self._gateway is not None:
+            self._gateway.abandon(server.name)
 
     def wake(self) -> None:
         """Something else changed that a waiter should know."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import httpx
 
+from tbh_action.server import health
 from tbh_action.server.bring_up import ReadyServer
-from tbh_action.server.health import probe_completion, probe_health
 from tbh_action.server.job_watch import JobWatch
 from tbh_action.server.supervisor_rules import Seen
 from tbh_action.server.vitals import Vitals
@@ -64,7 +64,7 @@ class LiveServer:
     async def look(self, *, silent: bool) -> None:
         """Asks the Hub for the stage and the server for its health, at once."""
         probing = asyncio.create_task(
-            probe_health(self._client, self.ready.base_url, self.ready.token)
+            health.probe_health(self._client, self.ready.base_url, self.ready.token)
         )
         try:
             if self._watch is not None and (await self._watch.look()).ended:
@@ -81,8 +81,12 @@ class LiveServer:
             self._conversation = asyncio.create_task(self._converse())
 
     async def _converse(self) -> None:
-        probe = await probe_completion(
-            self._client, self.ready.base_url, self.ready.token, self._model
+        probe = await health.probe_completion(
+            self._client,
+            self.ready.base_url,
+            self.ready.token,
+            self._model,
+            limit=health.COMPLETION_TIMEOUT,
         )
         self._vitals.asked(probe, time.monotonic())
 

@@ -125,10 +125,6 @@ class PaidServers:
         if self._creating:
             await asyncio.wait(set(self._creating), timeout=_CREATION_SECONDS)
 
-    def close(self) -> None:
-        """Ends the threads once their calls have ended."""
-        self._cancelling.shutdown(wait=False)
-
     async def _cancel_living(self) -> None:
         # A job without an id whose creation is under way is looked for after that.
         living = [job for job in self.jobs if not job.ended and (job.job_id or not self._creating)]

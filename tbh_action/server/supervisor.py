@@ -94,7 +94,7 @@ class Supervisor:
         replicas = self._spec.server.replicas if self._spec.server else 1
         # The newest first: it has the longest life left.
         left = sorted(
-            (job for job in adopt if not job.ended),
+            (job for job in adopt if not job.ended and self._paid is not None),
             key=lambda job: job.created_at or "",
             reverse=True,
         )
@@ -145,7 +145,8 @@ class Supervisor:
         return self._fleet.outages
 
     async def stop(self, *, keep_servers: bool = False) -> list[PaidJob]:
-        """Ends all work and cancels all jobs; those that may still be running are returned.
+        """Ends all work and cancels all jobs; those that may still be running are returned. May be
+        called again to try those once more.
 
         With `keep_servers` they are left, for the next leg.
         """
@@ -161,9 +162,7 @@ class Supervisor:
         if self._paid is None:
             return []
         await self._paid.settled()
-        left = await ending if ending is not None else []
-        self._paid.close()
-        return left
+        return await ending if ending is not None else []
 
     async def _keep(self, place: _Place, adopt: PaidJob | None) -> None:
         """Fills a place, and keeps it filled until it is given up."""

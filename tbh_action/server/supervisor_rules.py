@@ -85,7 +85,7 @@ def decide(seen: Seen, limits: Limits | None = None) -> Decision:
         return _replace(seen, limits, f"the server job ended as {seen.stage}")
     if seen.successor == "ready":
         return Decision(action="handover_switch", reason="the next server is ready")
-    if seen.refused_probes >= limits.refusals and not _answers(seen):
+    if seen.refused_probes >= limits.refusals and not _answers(seen, limits):
         return Decision(
             action="give_up",
             reason="the server's address refuses the token; it says nothing about the server, "
@@ -104,7 +104,7 @@ def _unhealthy(seen: Seen, limits: Limits) -> Decision | None:
     """The decision that bad signs ask for; None when there is none to take."""
     by_probes = seen.failed_probes >= limits.doubt_after_probes
     by_silence = seen.silent_for >= limits.doubt_after_silence
-    if not (by_probes or by_silence) or (by_probes and not by_silence and _answers(seen)):
+    if not (by_probes or by_silence) or (by_probes and not by_silence and _answers(seen, limits)):
         return None
     sign = (
         f"{seen.failed_probes} health probes failed"
@@ -158,6 +158,7 @@ def _end_of_life(seen: Seen, limits: Limits) -> Decision | None:
     )
 
 
-def _answers(seen: Seen) -> bool:
-    """Did a real call get its answer after the probes had begun to fail?"""
-    return seen.answered_age is not None and seen.answered_age < seen.failing_for
+def _answers(seen: Seen, limits: Limits) -> bool:
+    """Did a real call get its answer after the probes had begun to fail, and not long ago?"""
+    fresh = min(seen.failing_for, limits.ask_again_after)
+    return seen.answered_age is not None and seen.answered_age < fresh

@@ -545,6 +545,29 @@ async def test_gateway__a_killed_server_costs_no_call_when_its_replacement_comes
 
 
 @in_loop
+async def test_gateway__calls_at_an_abandoned_server_are_made_again() -> None:
+    """It accepts calls, and never answers nor breaks."""
+
+    async def hang(_: Request) -> None:
+        await asyncio.sleep(60)
+
+    async with model_server(hang) as old, model_server() as new, bench(old) as b:
+        calls = [asyncio.create_task(b.chat(f"t{n}")) for n in range(4)]
+        await until(lambda: len(old.requests) == 4)
+        b.point_at(new)
+        await asyncio.sleep(0.3)
+        assert not any(call.done() for call in calls)
+        b.gateway.abandon(str(old.port))
+        b.gateway.abandon(str(old.port))
+        assert {(await call).status_code for call in calls} == {200}
+        await until(lambda: old.left == 4)
+        stats = b.gateway.stats()["t0"]
+        assert (stats.calls, stats.retries, stats.failed) == (1, 1, 0)
+        assert stats.lost_seconds > 0.25  # The time at the dead server was not the model's.
+        b.gateway.abandon("unknown")
+
+
+@in_loop
 async def test_gateway__one_trial_stays_on_one_server() -> None:
     async with model_server() as one, model_server() as two, bench(one, two) as b:
         for trial in range(12):

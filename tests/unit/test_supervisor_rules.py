@@ -45,6 +45,12 @@ SILENT = replace(WELL, silent_for=400)
             replace(FAILING, answered_age=3), "keep", "", id="a-real-call-was-answered-since"
         ),
         pytest.param(
+            replace(FAILING, failing_for=500, answered_age=61),
+            "probe_completion",
+            "",
+            id="answered-but-long-ago",
+        ),
+        pytest.param(
             replace(FAILING, answered_age=31), "probe_completion", "", id="answered-before-that"
         ),
         pytest.param(DEAD, "relaunch", "a conversation failed", id="dead"),
