@@ -26,6 +26,8 @@ from tbh_action.rundir import RunDir, write_json
 from tests.integration.runs import tbh
 from tests.published import MODEL, finished_run
 
+pytestmark = pytest.mark.slow
+
 # Xet storage has no stand-in: large files take the LFS protocol, as for clients without Xet.
 ENV = {"HF_HUB_DISABLE_XET": "1"}
 STORE = "demo/store"
@@ -159,7 +161,6 @@ def test_publish__a_connection_that_drops_at_the_commit(
     assert tbh(shared, "verify", address, cwd=run_dir.root.parent, env=ENV)[0] == 0
 
 
-@pytest.mark.slow
 def test_publish__a_large_file_cut_in_its_middle_is_sent_once_more_and_never_again(
     shared: LoopbackHub, run_dir: RunDir, store: str
 ) -> None:
@@ -323,7 +324,6 @@ def pulls(hub: LoopbackHub) -> list[list[Any]]:
     return found
 
 
-@pytest.mark.slow
 def test_publish__a_pull_request_on_the_model_once_and_kept_up_to_date(tmp_path: Path) -> None:
     run_dir = finished_run(tmp_path / "run-a", tasks=4)
     with LoopbackHub() as hub:
