@@ -31,6 +31,10 @@ COMMANDS: Final[dict[str, str]] = {
     "publish": "Put a run on the Hub as a dataset, and its score on the model page.",
     "releases": "Which revisions of a model have not been evaluated yet.",
     "submit": "Let the Hub run the controller itself, for runs of days.",
+    "status": "Where a submitted run stands.",
+    "logs": "What the controller of a submitted run says.",
+    "collect": "Fetch a submitted run, judge and report it.",
+    "cancel": "End a submitted run and all that it pays for.",
     "demo": "The whole main job in about a minute against a loopback Hub.",
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tbh_action.errors import NotStartedError, SpecError
+from tbh_action.escape import filename
 from tbh_action.server.hub_errors import explain, hub_errors, retry_after, status_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Store:
         *,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        disable_progress_bars()
         self._api = api
         self._sleep = sleep
         self.namespace = namespace
@@ -144,6 +148,26 @@ class Store:
             f"Cannot {what} the dataset {self.repo}: {why}. "
             "Check the network, and that the token may write to it."
         )
+
+
+def open_store(api: HfApi, name: str, namespace: str | None) -> Store:
+    """The store of the run NAME; the token's owner is the namespace where none is given.
+
+    Raises:
+        SpecError: NAME is no name for a directory.
+        NotStartedError: the Hub does not know the token.
+    """
+    if name != filename(name):
+        raise SpecError(f"{name!r} cannot be the name of a detached run; {filename(name)!r} could.")
+    if namespace is None:
+        try:
+            namespace = str(api.whoami()["name"])
+        except hub_errors(ValueError, KeyError, TypeError) as error:
+            raise NotStartedError(
+                f"The Hub does not say whose token this is: {explain(error)}. Set HF_TOKEN, or "
+                "run `hf auth login`."
+            ) from error
+    return Store(api, namespace, name)
 
 
 class _AbsentError(NotStartedError):

@@ -74,7 +74,7 @@ def main(
 
 
 def _announce(settings: Settings, folder: Path, url: str, *, as_json: bool) -> None:
-    environment = client_environment(url, settings.token, folder)
+    environment = hub.client_environment(url, settings.token, folder)
     if as_json:
         known = {"url": url, "token": settings.token, "admin_key": settings.admin_key}
         click.echo(json.dumps({**known, "environment": environment}))
@@ -82,22 +82,6 @@ def _announce(settings: Settings, folder: Path, url: str, *, as_json: bool) -> N
         for name, value in {**environment, "TBH_LOOPBACK_ADMIN_KEY": settings.admin_key}.items():
             click.echo(f"export {name}={shlex.quote(value)}")
     sys.stdout.flush()
-
-
-def client_environment(url: str, token: str, folder: Path) -> dict[str, str]:
-    """The environment in which the real clients (huggingface_hub, Harbor, git) use this Hub."""
-    return {
-        "HF_ENDPOINT": url,
-        "HF_TOKEN": token,
-        "HF_HOME": str(folder / "home"),
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HARBOR_TELEMETRY": "0",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        # Harbor fetches tasks with git, which knows no HF_ENDPOINT.
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{(folder / 'git').as_uri()}/.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://huggingface.co/",
-    }
 
 
 def _read_rules(file: Path | None) -> list[dict[str, Any]]:

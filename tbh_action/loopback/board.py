@@ -1,7 +1,8 @@
 """The life of each job of the loopback Hub: SCHEDULING, RUNNING, an end.
 
 A job whose labels say `hf-sandbox` is a sandbox, one whose command is known to start a model
-server is a server; any other command is not run, and completes after a moment.
+server is a server, one whose command starts the controller of a detached run is that; any other
+command is not run, and completes after a moment.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Board:
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._attempts: Counter[str] = Counter()
         self.jobs: dict[str, Job] = {}
+        # How a controller reaches this Hub.
+        self.environment: dict[str, str] = {}
         (folder / "root").mkdir()
 
     def create(self, namespace: str, request: dict[str, Any]) -> Job:
@@ -51,7 +54,8 @@ class Board:
         labels = {str(key): str(value) for key, value in (request.get("labels") or {}).items()}
         kind = "sandbox" if labels.get("hf-sandbox") else "server"
         if kind == "server" and self._model_command(request, Path()) is None:
-            kind = "other"
+            controls = processes.controller_arguments(request.get("command") or []) is not None
+            kind = "controller" if controls else "other"
         task = task_of(labels, str(request.get("dockerImage") or "")) if kind == "sandbox" else ""
         return Job(
             id=secrets.token_hex(12),
@@ -160,6 +164,10 @@ class Board:
                 root=self._folder / "root",
             )
             command = processes.sandbox_command()
+            return await JobProcess.start(command, socket, log=job.log, first_line=config)
+        if job.kind == "controller":
+            config = processes.controller_config(job.request, self.environment, self._folder)
+            command = processes.controller_command()
             return await JobProcess.start(command, socket, log=job.log, first_line=config)
         command_line = self._model_command(job.request, socket)
         assert command_line is not None

@@ -45,6 +45,7 @@ class Hub:
         self.base_url = base_url
         self.faults = Faults(seed=settings.seed)
         self.board = Board(settings, folder, self.decide)
+        self.board.environment = client_environment(base_url, settings.token, folder)
         self.proxy = proxy.Proxy()
         self.revoked = False
         routes = [route for part in _PARTS for route in part.routes(self)]
@@ -103,6 +104,24 @@ class Hub:
         user = self.settings.user
         owner = {"type": "user", "id": self.settings.user_id, "name": user}
         return job.document(self.base_url, owner)
+
+
+def client_environment(url: str, token: str, folder: Path) -> dict[str, str]:
+    """The environment in which the real clients (huggingface_hub, Harbor, git) use this Hub."""
+    return {
+        "HF_ENDPOINT": url,
+        "HF_TOKEN": token,
+        "HF_HOME": str(folder / "home"),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        # This Hub speaks the LFS protocol for large files, not Xet's.
+        "HF_HUB_DISABLE_XET": "1",
+        "HARBOR_TELEMETRY": "0",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        # Harbor fetches tasks with git, which knows no HF_ENDPOINT.
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{(folder / 'git').as_uri()}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://huggingface.co/",
+    }
 
 
 def bad_answer(action: Action) -> Response:

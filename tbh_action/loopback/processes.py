@@ -1,6 +1,7 @@
-"""The process behind a job: a model server or a sandbox, each on a Unix socket of its own.
+"""The process behind a job: a model server or a sandbox, each on a Unix socket of its own, or the
+controller of a detached run.
 
-Both end when their standard input does, and only the Hub holds its other end: a Hub that dies, in
+All end when their standard input does, and only the Hub holds its other end: a Hub that dies, in
 whatever way, takes all of them along.
 """
 
@@ -11,14 +12,17 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tbh_action.detached.job import MARK
 from tbh_action.loopback import isolation, tasks
 
 _END_PATIENCE: Final = 5.0
 _LINE_LIMIT: Final = 1 << 20
+# What a machine of its own would not have.
+_NOT_INHERITED: Final = ("HF_", "TBH_", "GITHUB_", "OPENAI_", "PYTHONPATH")
 
 
 class JobProcess:
@@ -138,6 +142,33 @@ def sandbox_config(
 def sandbox_command() -> list[str]:
     """The command that runs a sandbox's server in namespaces of its own."""
     return isolation.server_command(isolation.launcher())
+
+
+def controller_arguments(command: Sequence[str]) -> list[str] | None:
+    """What the controller is called with, None if the job's command starts none. The package that
+    the command would install comes first; here it is the one that runs."""
+    words = list(command)
+    return words[words.index(MARK) + 2 :] if MARK in words else None
+
+
+def controller_config(
+    request: Mapping[str, Any], environment: Mapping[str, str], folder: Path
+) -> str:
+    """What the machine of a controller is told on its standard input."""
+    machine = folder / "machine"
+    machine.mkdir(exist_ok=True)
+    env = {key: value for key, value in os.environ.items() if not key.startswith(_NOT_INHERITED)}
+    for given in (environment, request.get("environment"), request.get("secrets")):
+        env |= {key: str(value) for key, value in (given or {}).items()}
+    arguments = controller_arguments(request["command"]) or []
+    argv = [sys.executable, "-m", "tbh_action.detached.controller", *arguments]
+    return json.dumps({"argv": argv, "env": env, "folder": str(machine)})
+
+
+def controller_command() -> list[str]:
+    """The command that runs a controller in namespaces of its own."""
+    box = Path(__file__).with_name("controller_box.py")
+    return [*isolation.launcher(), sys.executable, "-I", "-S", "-B", str(box)]
 
 
 def _option(words: Sequence[str], *names: str) -> str | None:
