@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tbh_action.spec import fingerprint_of
+from tbh_action.fingerprint import fingerprint_of
 
 # What the agent is told about the model (context window, prices) belongs to the model.
 MODEL_SIDE: Final = ("model.", "server.", "agent.kwargs.model_info")

@@ -9,7 +9,7 @@ _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
-def parse_duration(text: str | float) -> float:
+def parse_duration(text: object) -> float:
     """Seconds. A bare number is seconds.
 
     Raises:
@@ -18,7 +18,7 @@ def parse_duration(text: str | float) -> float:
     if isinstance(text, int | float):
         seconds = float(text)
     else:
-        cleaned = text.strip().lower().replace(" ", "")
+        cleaned = str(text).strip().lower().replace(" ", "")
         if re.fullmatch(r"\d+(\.\d+)?", cleaned):
             seconds = float(cleaned)
         elif cleaned and re.fullmatch(rf"(?:{_PART.pattern})+", cleaned):

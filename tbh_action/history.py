@@ -9,8 +9,8 @@ from typing import Any
 from tbh_action.baseline import conditions_of
 from tbh_action.changes import tally
 from tbh_action.earlier import EarlierRun
+from tbh_action.fingerprint import fingerprint_of
 from tbh_action.harbor.documents import amount, mapping
-from tbh_action.spec import fingerprint_of
 from tbh_action.stats import cluster_rate, wilson
 
 

@@ -6,15 +6,24 @@ what comes later wins. Its fingerprint says which runs may be compared.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tbh_action.durations import parse_duration
 from tbh_action.errors import SpecError
+from tbh_action.fingerprint import fingerprint_of, flatten
 
 DEFAULT_BENCHMARK: Final = "terminal-bench-2.1"
 # The longest single model call that is waited for. Everything that must outlast a model call (the
@@ -23,13 +32,27 @@ DEFAULT_MAX_CALL: Final = 1800.0
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
+
+
+def _json(value: dict[str, Any]) -> dict[str, Any]:
+    """TOML has dates and NaN; Harbor's config and the fingerprint have not."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"only JSON values can be passed on ({error})") from error
+    return value
+
+
+Kwargs = Annotated[dict[str, Any], AfterValidator(_json)]
 
 
 class ModelSpec(_Part):
     """The model under test: its name as the server knows it, and its revision on the Hub."""
 
-    name: str
+    name: str = Field(min_length=1)
     revision: str | None = None
     context_length: int | None = Field(default=None, gt=0)
     max_output_tokens: int | None = Field(default=None, gt=0)
@@ -80,7 +103,7 @@ class AgentSpec(_Part):
     """Harbor's agent, its kwargs, and a cap on its time (seconds, before the multiplier)."""
 
     name: str = "terminus-2"
-    kwargs: dict[str, Any] = {}
+    kwargs: Kwargs = {}
     max_time: float | None = None
 
     @field_validator("max_time", mode="before")
@@ -93,7 +116,7 @@ class EnvironmentSpec(_Part):
     """Harbor's environment for each task, and its kwargs."""
 
     type: str = "hf-sandbox"
-    kwargs: dict[str, Any] = {}
+    kwargs: Kwargs = {}
 
     @property
     def flavor(self) -> str:
@@ -122,6 +145,15 @@ class RunSpec(_Part):
     @classmethod
     def _duration(cls, value: Any) -> float:
         return parse_duration(value)
+
+    @field_validator("endpoint")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"{value!r} is no address; write it like https://host:8000/v1")
+        return value
 
     @model_validator(mode="after")
     def _whole(self) -> RunSpec:
@@ -153,27 +185,11 @@ class RunSpec(_Part):
         }
         if self.benchmark.path:
             parts["benchmark"]["path"] = Path(self.benchmark.path).name
-        return dict(sorted(_flatten(parts)))
+        return flatten(parts)
 
     def fingerprint(self, resolved: dict[str, Any] | None = None) -> str:
         """SHA-256 over the result fields and what was learned later (a benchmark's commit)."""
         return fingerprint_of(self.result_fields() | (resolved or {}))
-
-
-def fingerprint_of(fields: dict[str, Any]) -> str:
-    """SHA-256 (hex) of the fields' canonical JSON."""
-    text = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _flatten(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for key, item in value.items():
-        if isinstance(item, dict):
-            rows += _flatten(item, f"{prefix}{key}.")
-        else:
-            rows.append((f"{prefix}{key}", list(item) if isinstance(item, tuple) else item))
-    return rows
 
 
 def validate_spec(document: dict[str, Any]) -> RunSpec:

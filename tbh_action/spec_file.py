@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
+from tbh_action.fingerprint import fingerprint_of
 from tbh_action.harbor.tasks import TaskList
 from tbh_action.rundir import RunDir, write_json
 from tbh_action.shard import Shard, parse_shard
-from tbh_action.spec import RunSpec, fingerprint_of, validate_spec
+from tbh_action.spec import RunSpec, validate_spec
 
 SPEC_VERSION: Final = 1
 
