@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 from hub_stand import TOKEN, HubStand, hub_stand, spec, wait_for
+from huggingface_hub import get_session
 
 from tbh_action.errors import NotStartedError
 from tbh_action.labels import NONCE_LABEL, RUN_LABEL
@@ -212,14 +214,15 @@ def test_jobs_of_run__finds_what_carries_the_label(hub: HubStand) -> None:
     assert all(made["labels"][NONCE_LABEL] for made in hub.jobs())
 
 
-def test_hub_api__a_silent_hub_is_not_waited_for_for_ever(
-    hub: HubStand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hf_job, "_HUB_SECONDS", 0.5)
+def test_hub_api__a_silent_hub_is_not_waited_for_for_ever(hub: HubStand) -> None:
     job = create(hub)
+    api = hub.api()
+    session = get_session()
+    assert session.timeout.read == 30.0  # The client's own is none at all.
+    session.timeout = httpx2.Timeout(0.5)
     hub.rules({"call": "jobs.*", "action": {"hang": True}})
     began = time.monotonic()
-    assert hf_job.cancel(hub.api(), job) is False
+    assert hf_job.cancel(api, job) is False
     assert time.monotonic() - began < 5
 
 
