@@ -27,11 +27,6 @@ if [[ ! -x $python || ! -f $venv/.tbh-action || $(<"$venv/.tbh-action") != "$sta
   echo "::endgroup::"
 fi
 
-# The package itself is used where it lies: nothing is built, so no build tool is fetched.
-site=$("$python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-[[ -f $site/tbh-action.pth && $(<"$site/tbh-action.pth") == "$root" ]] ||
-  printf '%s\n' "$root" >"$site/tbh-action.pth"
-
 if ! git lfs version >/dev/null 2>&1; then
   echo "git-lfs is missing; tasks hold files that need it."
   sudo=()
@@ -43,4 +38,6 @@ if ! git lfs version >/dev/null 2>&1; then
   fi
 fi
 
-printf 'python=%s\nstore=%s\n' "$python" "$root/tbh_action/github/store.sh" >>"$GITHUB_OUTPUT"
+# The package itself is used where it lies (PYTHONPATH): nothing is built, so no build tool is fetched,
+# and two versions can share one environment.
+printf 'python=%s\nroot=%s\n' "$python" "$root" >>"$GITHUB_OUTPUT"

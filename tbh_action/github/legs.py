@@ -25,7 +25,7 @@ _IDENTITY: Final = (
 
 
 def plan(env: Mapping[str, str]) -> dict[str, str]:
-    """The outputs `name`, `shards` (JSON) and `legs`.
+    """The outputs `name`, `shards` (a JSON list), `count` (of them) and `legs`.
 
     The name is the same for each dispatch of the same question in one repository, so that a later
     dispatch can go on with the state of an earlier one, and finds what it left on the Hub. The
@@ -42,6 +42,7 @@ def plan(env: Mapping[str, str]) -> dict[str, str]:
     short = filename(subject.rsplit("/", 1)[-1].removesuffix(".toml"), limit=24)
     return {
         "name": f"{short}-{who}",
+        "count": str(shards),
         "shards": json.dumps(list(range(1, shards + 1))),
         "legs": str(legs),
     }

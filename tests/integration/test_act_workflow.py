@@ -1,0 +1,126 @@
+"""The reusable workflow and the release check, driven by act: legs, shards, going on, schedule."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.act_world import World, loopback_world
+
+pytestmark = pytest.mark.slow
+
+REPO = "https://huggingface.co/datasets/demo/terminal-tasks"
+# A trial of a demo task is expected to take 120 s for its agent and 180 s beside it. Nine tenths of
+# this budget leave about 20 s in which a trial may start; each takes longer than that.
+ONE_TRIAL_A_LEG = "355s"
+
+
+def settings(world: World, **changes: str) -> dict[str, str]:
+    return {
+        "recipe": world.variables["DEMO_RECIPE"],
+        "repo": REPO,
+        "include-task": "demo/hello-file\ndemo/fix-git\ndemo/count-errors",
+        "n-concurrent": "1",
+        "fail-on": "never",
+        **{key.replace("_", "-"): value for key, value in changes.items()},
+    }
+
+
+def artifacts(world: World, run_id: int = 1) -> list[str]:
+    return sorted(path.name for path in (world.artifacts / str(run_id)).iterdir())
+
+
+def results(world: World, run_id: int = 1) -> dict[str, dict[str, int]]:
+    (file,) = (world.artifacts / str(run_id)).glob("*-report/results.json")
+    document: dict[str, dict[str, int]] = json.loads(file.read_text(encoding="utf-8"))
+    return document
+
+
+def test_workflow__three_legs_one_after_the_other(tmp_path: Path) -> None:
+    with loopback_world(tmp_path, settings={"model_thinking": 28.0}) as (world, hub, _):
+        ended = world.run(
+            "workflow_dispatch",
+            "terminal-bench.yml",
+            inputs=settings(world, legs="4", time_budget=ONE_TRIAL_A_LEG),
+        )
+        assert ended.code == 0, ended.log[-5000:]
+        legs = [name.split("-leg")[1] for name in artifacts(world) if "-leg" in name]
+        assert legs == ["1-more", "2-more", "3-done"], "the fourth leg had nothing to do"
+        assert results(world)["counts"] == {"planned": 3, "passed": 3, "failed": 0, "errored": 0}
+        servers = [job for job in hub.jobs() if job["kind"] == "server"]
+        assert len(servers) == 1, "the legs share one server"
+        assert hub.alive() == []
+
+
+def test_workflow__three_shards_side_by_side_are_merged(tmp_path: Path) -> None:
+    with loopback_world(tmp_path) as (world, hub, _):
+        ended = world.run(
+            "workflow_dispatch", "terminal-bench.yml", inputs=settings(world, shards="3")
+        )
+        assert ended.code == 0, ended.log[-5000:]
+        assert len([name for name in artifacts(world) if name.endswith("-leg1-done")]) == 3
+        assert results(world)["counts"] == {"planned": 3, "passed": 3, "failed": 0, "errored": 0}
+        assert hub.alive() == []
+
+
+def test_workflow__one_leg_too_short_says_so_and_a_second_dispatch_goes_on(
+    tmp_path: Path,
+) -> None:
+    two = "demo/hello-file\ndemo/fix-git"
+    with loopback_world(tmp_path, settings={"model_thinking": 28.0}) as (world, hub, _):
+        first = world.run(
+            "workflow_dispatch",
+            "terminal-bench.yml",
+            inputs=settings(world, legs="1", time_budget=ONE_TRIAL_A_LEG, include_task=two),
+        )
+        assert "continue-from: 1" in first.log, first.log[-5000:]
+        assert results(world)["counts"] == {"planned": 2, "passed": 1, "failed": 0, "errored": 1}
+        assert hub.alive() == []
+        second = world.run(
+            "workflow_dispatch",
+            "terminal-bench.yml",
+            inputs=settings(world, legs="1", continue_from="1", include_task=two),
+            run_id=2,
+        )
+        assert second.code == 0, second.log[-5000:]
+        assert results(world, 2)["counts"]["passed"] == 2
+        assert hub.alive() == []
+
+
+def test_workflow__a_wrong_number_of_shards_stops_before_anything_is_paid(tmp_path: Path) -> None:
+    with loopback_world(tmp_path) as (world, hub, _):
+        ended = world.run(
+            "workflow_dispatch", "terminal-bench.yml", inputs=settings(world, shards="99")
+        )
+        assert ended.code == 1
+        assert "input `shards`: '99' is not a whole number from 1 to 20" in ended.log
+        assert hub.jobs() == []
+
+
+def test_model_release__a_new_revision_is_measured_once_and_recorded(tmp_path: Path) -> None:
+    with loopback_world(tmp_path) as (world, hub, github):
+        bare = world.branches()
+        variables = {
+            "TBH_RECIPE": world.variables["DEMO_RECIPE"],
+            "TBH_MODEL": "demo/Scripted-1B",
+        }
+        extra = [word for pair in variables.items() for word in ("--var", "=".join(pair))]
+        first = world.run("schedule", "model-release-demo.yml", extra=extra)
+        assert first.code == 0, first.log[-5000:]
+        listed = subprocess.run(
+            ["git", "-C", str(bare), "ls-tree", "-r", "--name-only", "tbh-results"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        assert len(listed) == 1
+        assert listed[0].endswith("/results.json")
+        paid = len(hub.jobs())
+        again = world.run("schedule", "model-release-demo.yml", extra=extra, run_id=2)
+        assert again.code == 0, again.log[-5000:]
+        assert "Nothing new." in again.log
+        assert len(hub.jobs()) == paid
+        assert github.issues == []
