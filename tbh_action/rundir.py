@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,8 +18,12 @@ from typing import Any, Final
 from tbh_action.errors import NotStartedError, SpecError
 
 HARBOR_JOB: Final = "job"
-# What may lie in a run directory before its spec is written.
-_OURS: Final = frozenset({".lock", "harbor", "tasks.json", "events.jsonl", "state.json"})
+# What may lie in a run directory before its spec is written; `_NEW` ends the name of a file whose
+# writing a kill interrupted.
+_OURS: Final = frozenset(
+    {".lock", "harbor", "harbor-question.json", "tasks.json", "events.jsonl", "state.json"}
+)
+_NEW: Final = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +90,38 @@ def open_run_dir(root: Path) -> RunDir:
 
     Raises:
         SpecError: the path exists and is not a directory, or holds files that are not a run's.
+        NotStartedError: it cannot be made, read or written to.
     """
     run_dir = RunDir(root.expanduser().resolve())
-    if root.exists() and not root.is_dir():
-        raise SpecError(f"{root} is a file; give a directory for the run (--run-dir).")
-    if root.is_dir() and not run_dir.spec.exists():
-        foreign = [entry.name for entry in root.iterdir() if entry.name not in _OURS]
-        if foreign:
-            raise SpecError(
-                f"{root} is not empty and holds no run of ours ({foreign[0]!r}, …); "
-                "give another --run-dir or --name."
-            )
     try:
         run_dir.root.mkdir(parents=True, exist_ok=True)
+        foreign = [] if run_dir.spec.exists() else _foreign(run_dir.root)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise SpecError(f"{root} is a file; give a directory for the run (--run-dir).") from error
     except OSError as error:
-        raise NotStartedError(f"Cannot make the run directory {root}: {error}.") from error
+        raise NotStartedError(_unusable(root, error)) from error
+    if foreign:
+        raise SpecError(
+            f"{root} is not empty and holds no run of ours ({foreign[0]!r}, …); "
+            "give another --run-dir or --name."
+        )
     return run_dir
+
+
+def _foreign(root: Path) -> list[str]:
+    names = sorted(entry.name for entry in root.iterdir())
+    return [
+        name
+        for name in names
+        if name not in _OURS and not (name.startswith(".") and name.endswith(_NEW))
+    ]
+
+
+def _unusable(root: Path, error: OSError) -> str:
+    return (
+        f"The run directory {root} cannot be used: {error.strerror}; "
+        "give another --run-dir or --name."
+    )
 
 
 def utc_now() -> str:
@@ -111,9 +132,10 @@ def utc_now() -> str:
 def write_atomic(path: Path, text: str) -> None:
     """Replaces `path` as a whole: a reader sees the old text or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_NEW)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)  # as any other file: others read a report
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -129,11 +151,17 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def append_line(path: Path, document: dict[str, Any]) -> None:
-    """One JSON object as one line, in one write, so that lines of two writers never mix."""
-    line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    """One JSON object as one line, in one write, so that lines of two writers never mix.
+
+    Raises:
+        OSError: it was not written, or only a part of it (a full disk).
+    """
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    line = text.encode("utf-8", errors="replace")
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(handle, line.encode("utf-8", errors="replace"))
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     finally:
         os.close(handle)
 
@@ -146,7 +174,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             try:
                 document = json.loads(line)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(document, dict):
                 yield document
@@ -157,10 +185,14 @@ def locked(run_dir: RunDir) -> Iterator[None]:
     """Holds the run for this process; the lock dies with the process, however that ends.
 
     Raises:
-        NotStartedError: another process holds it; the message names the host and the process.
+        NotStartedError: another process holds it (the message names the host and the process), or
+            the directory cannot be written to.
     """
-    path = run_dir.root / ".lock"
-    with path.open("a+", encoding="utf-8") as file:
+    try:
+        file = (run_dir.root / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise NotStartedError(_unusable(run_dir.root, error)) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -19,32 +19,26 @@ SPEC_VERSION: Final = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A run's question on disk. `foreign` says that the Harbor job was made by hand."""
+    """A run's question on disk. `fields` is what the fingerprint is made of."""
 
     spec: RunSpec
     shard: Shard | None
     fields: dict[str, Any]
-    foreign: bool = False
 
     @property
     def fingerprint(self) -> str:
         return fingerprint_of(self.fields)
 
 
-def write_asked(
-    run_dir: RunDir, spec: RunSpec, shard: Shard | None, tasks: TaskList, *, foreign: bool = False
-) -> Asked:
+def write_asked(run_dir: RunDir, spec: RunSpec, shard: Shard | None, tasks: TaskList) -> Asked:
     """Writes `spec.json`; what is learned from the tasks becomes a part of the fingerprint."""
-    asked = Asked(
-        spec=spec, shard=shard, fields=spec.result_fields() | learned(tasks), foreign=foreign
-    )
+    asked = Asked(spec=spec, shard=shard, fields=spec.result_fields() | learned(tasks))
     write_json(
         run_dir.spec,
         {
             "version": SPEC_VERSION,
             "spec": spec.model_dump(mode="json"),
             "shard": str(shard) if shard else None,
-            "foreign": foreign,
             "fingerprint": asked.fingerprint,
             "fingerprint_fields": asked.fields,
         },
@@ -71,14 +65,18 @@ def read_asked(run_dir: RunDir) -> Asked | None:
         return None
     except (OSError, ValueError) as error:
         raise SpecError(f"Cannot read {run_dir.spec}: {error}") from error
-    if not isinstance(document, dict) or document.get("version") != SPEC_VERSION:
-        raise SpecError(f"{run_dir.spec} is of another version of tbh; start a new run.")
-    return Asked(
-        spec=validate_spec(document["spec"]),
-        shard=parse_shard(document["shard"]) if document["shard"] else None,
-        fields=document["fingerprint_fields"],
-        foreign=bool(document["foreign"]),
-    )
+    try:
+        if document["version"] != SPEC_VERSION:
+            raise ValueError(document["version"])
+        return Asked(
+            spec=validate_spec(document["spec"]),
+            shard=parse_shard(document["shard"]) if document["shard"] else None,
+            fields=dict(document["fingerprint_fields"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise SpecError(
+            f"{run_dir.spec} is damaged or of another version of tbh; start a new run."
+        ) from error
 
 
 def refuse_another(run_dir: RunDir, asked: Asked, spec: RunSpec, shard: Shard | None) -> None:

@@ -6,6 +6,7 @@ stop or adopt what a killed one left.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -18,6 +19,8 @@ from tbh_action.rundir import RunDir, utc_now, write_json
 from tbh_action.server.hf_job import PaidJob
 
 STATE_VERSION: Final = 1
+# A label holds 63 characters: a run's name, two dashes and six digits that no other run has.
+_STEM_LENGTH: Final = 50
 _PAID_FIELDS: Final = frozenset(field.name for field in fields(PaidJob))
 
 
@@ -78,16 +81,24 @@ class RunState:
 
 def new_state(name: str) -> RunState:
     """The state of a run that has just been asked for."""
-    run_id = f"{label_value(name)[:50]}-{secrets.token_hex(3)}"
-    return RunState(run_id=run_id, started_at=utc_now())
+    return RunState(run_id=f"{_stem(name)}--{secrets.token_hex(3)}", started_at=utc_now())
+
+
+def _stem(name: str) -> str:
+    """What the labels of a run begin with: its name, or where that is too long or holds what no
+    label may, a part of it and its digest. Two names never share one."""
+    label = label_value(name)
+    if label == name and len(label) <= _STEM_LENGTH:
+        return label
+    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:6]
+    return f"{label[: _STEM_LENGTH - 7]}-{digest}"
 
 
 def belongs_to(run_label: str, name: str) -> bool:
     """Whether the run label of a paid job is one that a run called `name` gives."""
-    wanted = label_value(name)
-    return run_label == wanted or bool(
-        re.fullmatch(re.escape(wanted[:50]) + r"-[0-9a-f]{6}", run_label)
-    )
+    if run_label == label_value(name):
+        return True
+    return bool(re.fullmatch(re.escape(_stem(name)) + r"--[0-9a-f]{6}", run_label))
 
 
 def save(run_dir: RunDir, state: RunState) -> None:
@@ -102,17 +113,28 @@ def load(run_dir: RunDir) -> RunState | None:
         SpecError: the file is not a state of this version.
     """
     try:
-        document: dict[str, Any] = json.loads(run_dir.state.read_text(encoding="utf-8"))
+        document = json.loads(run_dir.state.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise SpecError(f"Cannot read {run_dir.state}: {error}") from error
-    if document.get("version") != STATE_VERSION:
-        raise SpecError(f"{run_dir.state} is of another version of tbh; start a new run.")
-    document["passes"] = [PassRecord(**record) for record in document["passes"]]
-    for kind in ("servers", "sandboxes"):
-        document[kind] = [
+    try:
+        if document["version"] != STATE_VERSION:
+            raise ValueError(document["version"])
+        return _state(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SpecError(
+            f"{run_dir.state} is damaged or of another version of tbh; start a new run."
+        ) from error
+
+
+def _state(document: dict[str, Any]) -> RunState:
+    passes = [PassRecord(**record) for record in document["passes"]]
+    paid = {
+        kind: [
             PaidJob(**{key: value for key, value in job.items() if key in _PAID_FIELDS})
             for job in document[kind]
         ]
-    return RunState(**document)
+        for kind in ("servers", "sandboxes")
+    }
+    return RunState(**document | {"passes": passes} | paid)
