@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tbh_action.errors import NotStartedError, SpecError
-from tbh_action.escape import filename
+from tbh_action.labels import label_value
 from tbh_action.server.hub_errors import explain, hub_errors, retry_after, status_of
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 DATASET: Final = "tbh-runs"
+# So that the labels of two runs always differ (see `state.belongs_to`).
+_LONGEST_NAME: Final = 50
 _TRIES: Final = 4
 _PAUSE: Final = 2.0
 # No other try cures these; 409 and 412 mean that somebody else's commit came first.
@@ -154,11 +156,14 @@ def open_store(api: HfApi, name: str, namespace: str | None) -> Store:
     """The store of the run NAME; the token's owner is the namespace where none is given.
 
     Raises:
-        SpecError: NAME is no name for a directory.
+        SpecError: NAME cannot be both a directory's name and a label.
         NotStartedError: the Hub does not know the token.
     """
-    if name != filename(name):
-        raise SpecError(f"{name!r} cannot be the name of a detached run; {filename(name)!r} could.")
+    if len(name) > _LONGEST_NAME or label_value(name) != name:
+        raise SpecError(
+            f"{name[:80]!r} cannot be the name of a detached run: at most {_LONGEST_NAME} ASCII "
+            "letters, digits, `.`, `_` and `-`, with a letter or digit at both ends."
+        )
     if namespace is None:
         try:
             namespace = str(api.whoami()["name"])
