@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 import click
 
 from tbh_action import __version__
+from tbh_action.errors import SpecError
 
 # name → one line of help; the command itself is `<name>_command` in tbh_action/commands/<name>.py.
 # The help stands here so that `tbh --help` imports no command module.
@@ -66,4 +68,22 @@ def main(ctx: click.Context) -> None:
     if Path("tbh.toml").exists():
         from tbh_action.commands.run_options import config_defaults
 
-        ctx.default_map = dict.fromkeys(COMMANDS, config_defaults())
+        defaults = config_defaults()
+        _refuse_unknown(ctx, set(defaults))
+        ctx.default_map = dict.fromkeys(COMMANDS, defaults)
+
+
+def _refuse_unknown(ctx: click.Context, keys: set[str]) -> None:
+    """A key of tbh.toml that is no command's option would do nothing, and its writer not know."""
+    known: set[str] = set()
+    for name in COMMANDS:  # `run` comes first, and has nearly all of them
+        if keys <= known:
+            return
+        command = main.get_command(ctx, name)
+        assert command is not None
+        known |= {param.name for param in command.params if param.name}
+    unknown = sorted(keys - known)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], sorted(known), n=1)
+        hint = f"did you mean {near[0].replace('_', '-')!r}?" if near else "see `tbh run --help`."
+        raise SpecError(f"tbh.toml has the unknown key {unknown[0].replace('_', '-')!r}; {hint}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import click
 
-from tbh_action.commands.run_options import Command, option
+from tbh_action.commands.run_options import Command, Finite, option
 from tbh_action.compare import (
     DEFAULT_ALPHA,
     DEFAULT_COVERAGE_FLOOR,
@@ -32,18 +31,6 @@ class FailOnType(click.ParamType[FailOn]):
         return value if isinstance(value, FailOn) else parse_fail_on(str(value))
 
 
-class Share(click.FloatRange):
-    """A finite number in a range; click's own lets NaN through, which no comparison survives."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return number
-
-
 _BASELINE: Final[dict[str, dict[str, Any]]] = {
     "--baseline": {
         "metavar": "PLACE",
@@ -60,19 +47,19 @@ _GATE: Final[dict[str, dict[str, Any]]] = {
         "help": "Exit 1 on: regression (a significant drop), any-drop, below:0.55, never.",
     },
     "--alpha": {
-        "type": Share(min=0, max=1, min_open=True, max_open=True),
+        "type": Finite(min=0, max=1, min_open=True, max_open=True),
         "default": DEFAULT_ALPHA,
         "show_default": True,
         "help": "Significance level of the two-sided test.",
     },
     "--min-effect": {
-        "type": Share(min=0, max=1),
+        "type": Finite(min=0, max=1),
         "default": DEFAULT_MIN_EFFECT,
         "show_default": True,
         "help": "Smallest drop of the pass rate that counts as a regression.",
     },
     "--coverage-floor": {
-        "type": Share(min=0, max=1),
+        "type": Finite(min=0, max=1),
         "default": DEFAULT_COVERAGE_FLOOR,
         "show_default": True,
         "help": "Share of planned trials that must be scored for any verdict.",

@@ -10,12 +10,14 @@ import click
 
 from tbh_action.commands.run_options import Duration, option
 from tbh_action.durations import format_duration
-from tbh_action.errors import NotStartedError
+from tbh_action.errors import NotStartedError, SpecError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
+    from tbh_action.rundir import RunDir
     from tbh_action.server.hf_job import PaidJob
+    from tbh_action.state import RunState
 
 
 @click.command("cleanup")
@@ -33,12 +35,16 @@ def cleanup_command(
     They are found by their labels. Without --run and --older-than nothing is cancelled: what runs
     is listed.
     """
+    from tbh_action.rundir import RunDir
     from tbh_action.server import hf_job
 
+    run_dir = RunDir((Path(runs_dir) / run_name).resolve()) if run_name is not None else None
+    known = _known(run_dir) if run_dir else None
+    payer = namespace or (_payer(run_dir) if run_dir else None)
     api = hf_job.hub_api()
-    jobs = _ours(api, namespace, run_name, older_than)
-    if run_name is not None:
-        _stop_harbor(Path(runs_dir) / run_name)
+    jobs = _ours(api, payer, run_name, known.run_id if known else None, older_than)
+    if run_dir is not None and known is not None:
+        _stop_harbor(run_dir, known)
     if not jobs:
         click.echo("Nothing of ours is running.")
         return
@@ -58,13 +64,27 @@ def cleanup_command(
         )
 
 
+def carries(label: str, run_name: str, run_id: str | None) -> bool:
+    """Whether a job's run label says that it is of the run. Where the run's own directory says its
+    id, a run of the same name on another machine is none of ours."""
+    from tbh_action.labels import label_value
+    from tbh_action.state import belongs_to
+
+    if run_id is None:
+        return belongs_to(label, run_name)
+    return label in (label_value(run_id), label_value(run_name))
+
+
 def _ours(
-    api: HfApi, namespace: str | None, run_name: str | None, older_than: float | None
+    api: HfApi,
+    namespace: str | None,
+    run_name: str | None,
+    run_id: str | None,
+    older_than: float | None,
 ) -> list[PaidJob]:
     from tbh_action.labels import PROJECT, PROJECT_LABEL, RUN_LABEL
     from tbh_action.server import hf_job
     from tbh_action.server.hub_errors import explain, hub_errors
-    from tbh_action.state import belongs_to
 
     try:
         infos = list(api.list_jobs(labels={PROJECT_LABEL: PROJECT}, namespace=namespace))
@@ -77,7 +97,7 @@ def _ours(
     for info in infos:
         job = hf_job.from_info(info, namespace)
         label = (info.labels or {}).get(RUN_LABEL, "")
-        if job.ended or (run_name is not None and not belongs_to(label, run_name)):
+        if job.ended or (run_name is not None and not carries(label, run_name, run_id)):
             continue
         if older_than is not None and _age(job, now) < older_than:
             continue
@@ -85,15 +105,31 @@ def _ours(
     return found
 
 
-def _stop_harbor(root: Path) -> None:
-    """Ends the Harbor that a killed controller left on this machine, if it still runs."""
+def _known(run_dir: RunDir) -> RunState | None:
+    """The run's state, where its directory is on this machine and whole."""
     from tbh_action import state
-    from tbh_action.harbor.process import end_leftover
-    from tbh_action.rundir import RunDir
 
-    run_dir = RunDir(root.resolve())
-    known = state.load(run_dir)
-    if known is not None and end_leftover(known.harbor_pid, str(run_dir.root)):
+    try:
+        return state.load(run_dir)
+    except SpecError:
+        return None
+
+
+def _payer(run_dir: RunDir) -> str | None:
+    from tbh_action.spec_file import read_asked
+
+    try:
+        asked = read_asked(run_dir)
+    except SpecError:
+        return None
+    return asked.spec.namespace if asked else None
+
+
+def _stop_harbor(run_dir: RunDir, known: RunState) -> None:
+    """Ends the Harbor that a killed controller left on this machine, if it still runs."""
+    from tbh_action.harbor.process import end_leftover
+
+    if end_leftover(known.harbor_pid, str(run_dir.root)):
         click.echo(f"stopped the Harbor process {known.harbor_pid} that was left")
 
 

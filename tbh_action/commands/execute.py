@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -24,6 +26,9 @@ from tbh_action.rundir import RunDir, locked, open_run_dir
 from tbh_action.shard import parse_shard
 from tbh_action.spec import RunSpec
 
+# Where the Hub's token belongs: its jobs' proxy, its inference endpoints, its Spaces, itself.
+_HUB_HOSTS: Final = ("hf.jobs", "huggingface.co", "huggingface.cloud", "hf.space")
+
 
 def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
     """Runs one leg and writes its answer. Returns the exit code (see errors.py).
@@ -41,8 +46,7 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
         max_cost=options["max_cost"],
         keep_server=options["keep_server"],
         earlier=_earlier(judgement.baseline),
-        # A server of one's own has a key of its own; one behind the Hub's proxy takes the token.
-        endpoint_key=os.environ.get("OPENAI_API_KEY") or os.environ.get("HF_TOKEN"),
+        endpoint_key=endpoint_key(spec.endpoint, os.environ),
     )
     run_dir = open_run_dir(root)
     packed = Path(options["state"]) if options.get("state") else None
@@ -56,9 +60,28 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
             click.echo(f"continuing from {packed}")
         try:
             return _leg(request, run_dir, judgement, options, page)
+        except KeyboardInterrupt:
+            click.echo(f"Interrupted. The state is in {run_dir.root}.", err=True)
+            return 130
         finally:
             if packed is not None and run_dir.spec.exists():
                 state_file.pack(run_dir, packed)
+
+
+def endpoint_key(endpoint: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key for a server that is not ours: its own (`OPENAI_API_KEY`), or the Hub's token where
+    the Hub itself is asked. Nobody else is ever sent that."""
+    own = environ.get("OPENAI_API_KEY")
+    if own or endpoint is None:
+        return own or None
+    parts = urlsplit(endpoint)
+    host = parts.hostname or ""
+    hub = parts.scheme == "https" and any(
+        host == known or host.endswith(f".{known}") for known in _HUB_HOSTS
+    )
+    stand_in = urlsplit(environ.get("HF_ENDPOINT") or "")
+    same = (parts.scheme, parts.netloc) == (stand_in.scheme, stand_in.netloc)
+    return environ.get("HF_TOKEN") or None if hub or same else None
 
 
 def _leg(

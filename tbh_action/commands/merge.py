@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tbh_action.commands.run_options import option, report_options
+from tbh_action.errors import SpecError
 from tbh_action.gate_options import baseline_option, gate_options
 
 
@@ -41,11 +42,13 @@ def merge_command(
     from tbh_action.report.terminal import render
     from tbh_action.rundir import RunDir
 
+    run_dir = RunDir(Path(out).resolve())
+    if run_dir.spec.exists():
+        raise SpecError(f"{out} holds a run, whose results would be lost; give another --out.")
     documents = {
         str(place): results.read(place / "results.json" if place.is_dir() else place)
         for place in directories
     }
-    run_dir = RunDir(Path(out).resolve())
     joined = merge(documents, name=run_dir.name, allow_missing=allow_missing)
     templates = Path(options["templates"]) if options["templates"] else None
     title = f"{joined['model']['name']} on {joined['benchmark']['name']}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from tbh_action.commands.run_options import limit_options, option, report_option
 from tbh_action.errors import SpecError
 from tbh_action.gate_options import baseline_option, gate_options
 from tbh_action.spec import RunSpec, validate_spec
+
+if TYPE_CHECKING:
+    from tbh_action.spec_file import Asked
 
 _POSITIVE = click.IntRange(min=1)
 
@@ -38,7 +41,9 @@ def resume_command(ctx: click.Context, /, directory: Path, **options: Any) -> No
     from tbh_action.harbor.adopt import is_harbor_job
 
     if (directory / "spec.json").exists():
-        spec, root = _changed(_known(directory), options), directory
+        asked = _known(directory)
+        spec, root = _changed(asked.spec, options), directory
+        options["shard"] = str(asked.shard) if asked.shard else None
     elif is_harbor_job(directory):
         spec, root = _adopt(directory, options)
     else:
@@ -48,13 +53,13 @@ def resume_command(ctx: click.Context, /, directory: Path, **options: Any) -> No
     ctx.exit(execute(spec, root, options))
 
 
-def _known(directory: Path) -> RunSpec:
+def _known(directory: Path) -> Asked:
     from tbh_action.rundir import RunDir
     from tbh_action.spec_file import read_asked
 
     asked = read_asked(RunDir(directory.resolve()))
     assert asked is not None
-    return asked.spec
+    return asked
 
 
 def _changed(spec: RunSpec, options: dict[str, Any]) -> RunSpec:

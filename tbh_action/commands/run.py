@@ -15,6 +15,7 @@ from tbh_action.commands.run_options import (
     report_options,
     spec_options,
 )
+from tbh_action.errors import SpecError
 from tbh_action.gate_options import baseline_option, gate_options
 
 
@@ -43,6 +44,8 @@ def run_command(ctx: click.Context, /, dry_run: bool, print_spec: bool, **option
         click.echo(json.dumps(document, indent=1, ensure_ascii=False))
         return
     name = options["name"] or _default_name(spec.model.name, spec.benchmark.name)
+    if Path(name).name != name:
+        raise SpecError(f"--name {name!r} is no name of a directory; a path is given by --run-dir.")
     root = Path(options["run_dir"] or Path("runs") / name)
     if dry_run:
         from tbh_action.dry_run import describe

@@ -6,6 +6,7 @@ variable over the file, the file over the recipes. An empty variable counts as n
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,18 @@ class Duration(click.ParamType[float]):
             return parse_duration(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Finite(click.FloatRange):
+    """A finite number in a range; click's own lets NaN through, which no limit survives."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return number
 
 
 class Lines(click.ParamType[str]):
@@ -82,7 +95,7 @@ _SPEC_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--min-concurrent": {"type": _POSITIVE, "help": "Trials at a time, at least [1]."},
     "--max-passes": {"type": _POSITIVE, "help": "Harbor passes, repairs included [4]."},
     "--agent-timeout-multiplier": {
-        "type": click.FloatRange(min=0, min_open=True),
+        "type": Finite(min=0, min_open=True),
         "help": "Multiplies each task's own agent timeout.",
     },
     "--max-agent-time": {"type": Duration(), "help": "Cap on the agent's time in a task."},
@@ -109,7 +122,7 @@ _LIMIT_OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "End this leg in time, with everything needed to go on (exit code 4).",
     },
     "--max-cost": {
-        "type": click.FloatRange(min=0, min_open=True),
+        "type": Finite(min=0, min_open=True),
         "metavar": "USD",
         "help": "Stop in an orderly way before more than this is spent.",
     },
@@ -127,6 +140,7 @@ _LIMIT_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 _REPORT_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--templates": {
         "metavar": "DIR",
+        "type": click.Path(exists=True, file_okay=False),
         "help": "Templates of your own for summary and comment.",
     },
     "--comment": {
@@ -144,6 +158,9 @@ def _key(flag: str) -> str:
 
 
 SPEC_KEYS: Final = frozenset(_key(flag) for flag in _SPEC_OPTIONS)
+_MULTIPLE: Final = frozenset(
+    _key(flag) for flag, kwargs in _SPEC_OPTIONS.items() if kwargs.get("multiple")
+)
 
 
 def limit_options(command: Command) -> Command:
@@ -171,7 +188,7 @@ def config_defaults(directory: Path | None = None) -> dict[str, Any]:
     """The keys of `tbh.toml` in `directory` (the working directory), as click's defaults.
 
     Raises:
-        SpecError: the file is not TOML.
+        SpecError: the file is not TOML, or holds tables.
     """
     path = (directory or Path.cwd()) / CONFIG_FILE
     if not path.exists():
@@ -180,4 +197,13 @@ def config_defaults(directory: Path | None = None) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"Cannot read {path}: {error}") from error
-    return {key.replace("-", "_"): value for key, value in document.items()}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            raise SpecError(
+                f"{path}: {key!r} is a table; each flag is one key, like n-concurrent = 3."
+            )
+    defaults = {key.replace("-", "_"): value for key, value in document.items()}
+    for key in _MULTIPLE & defaults.keys():
+        if isinstance(defaults[key], str):
+            defaults[key] = [defaults[key]]
+    return defaults
