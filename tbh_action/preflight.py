@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tbh_action import doctor
 from tbh_action.doctor.check import Check, failures
 from tbh_action.doctor.examine import check_hub, check_machine
-from tbh_action.errors import NotStartedError
+from tbh_action.errors import NotStartedError, SpecError
 from tbh_action.harbor import command
 from tbh_action.harbor.tasks import TaskList, resolve_tasks
 from tbh_action.hardware import flavors_of, prices_of
@@ -48,11 +48,12 @@ def preflight(api: HfApi, spec: RunSpec, run_dir: RunDir, say: Callable[[str], N
     tasks = TaskList(tasks=())
     if not any(line.startswith(("Harbor:", "git-lfs:")) for line in found):
         try:
-            tasks = known_tasks(run_dir) or _resolve(spec, run_dir, say)
+            known = known_tasks(run_dir) if run_dir.spec.exists() else None
+            tasks = known or _resolve(spec, run_dir, say)
         except NotStartedError as error:
-            found.append(error.message)
+            found.append(_better(error.message, spec))
         else:
-            found += problems(spec, tasks.tasks, flavors)
+            found += [*problems(spec, tasks.tasks, flavors), *_pointers(tasks)]
     if found:
         raise NotStartedError(_listed(found))
     write_json(run_dir.tasks, tasks.to_json())
@@ -65,10 +66,17 @@ def preflight(api: HfApi, spec: RunSpec, run_dir: RunDir, say: Callable[[str], N
 
 
 def known_tasks(run_dir: RunDir) -> TaskList | None:
-    """The tasks that an earlier process of this run resolved: a run's tasks never change."""
+    """The tasks that an earlier process of this run resolved: a run's tasks never change.
+
+    Raises:
+        SpecError: the file is damaged.
+    """
     if not run_dir.tasks.exists():
         return None
-    return TaskList.from_json(json.loads(run_dir.tasks.read_text(encoding="utf-8")))
+    try:
+        return TaskList.from_json(json.loads(run_dir.tasks.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"{run_dir.tasks} is damaged; start a new run.") from error
 
 
 def commit_of(tasks: TaskList) -> str | None:
@@ -88,6 +96,30 @@ def _resolve(spec: RunSpec, run_dir: RunDir, say: Callable[[str], None]) -> Task
         return resolve_tasks(question, env)
     finally:
         question.unlink(missing_ok=True)
+
+
+def _better(message: str, spec: RunSpec) -> str:
+    """Harbor's words, or our own where we know the cause: it says no more of git than its exit
+    code, and nothing at all of a benchmark without tasks."""
+    source = failures([doctor.check_dataset(spec.benchmark)])
+    if source:
+        return source[0]
+    if "datasets or tasks must be provided" in message:
+        return "No task is left → check --include-task and --exclude-task"
+    return message
+
+
+def _pointers(tasks: TaskList) -> list[str]:
+    """Tasks whose data git-lfs did not fetch could not be solved by anyone."""
+    found = [task for task in tasks.tasks if task.lfs_pointers]
+    if not found:
+        return []
+    names, first = ", ".join(task.name for task in found[:5]), found[0]
+    line = (
+        f"The data of {names} was not fetched by git-lfs ({first.lfs_pointers[0]} is a pointer) → "
+        f"run `git lfs install`, then remove {first.directory}"
+    )
+    return [line]
 
 
 def on_the_hub(spec: RunSpec) -> bool:

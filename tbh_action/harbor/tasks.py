@@ -12,11 +12,23 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tbh_action.errors import NotStartedError
 
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+# What terminus-2 is known to take: it need not be imported for that (3 s).
+TERMINUS_KWARGS: Final = frozenset(
+    {
+        "llm_call_kwargs",
+        "max_turns",
+        "model_info",
+        "reasoning_effort",
+        "record_terminal_session",
+        "session_id_headers",
+        "temperature",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +80,7 @@ def resolve_tasks(config: Path, env: dict[str, str]) -> TaskList:
     """The tasks of the job config at `config`.
 
     Raises:
-        NotStartedError: Harbor could not resolve them; the message is Harbor's last line.
+        NotStartedError: Harbor refuses the job, or could not resolve them; in Harbor's words.
     """
     done = subprocess.run(
         [sys.executable, "-m", "tbh_action.harbor.tasks", str(config)],
@@ -82,7 +94,7 @@ def resolve_tasks(config: Path, env: dict[str, str]) -> TaskList:
     if done.returncode != 0:
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
         reason = lines[-1] if lines else f"exit code {done.returncode}"
-        raise NotStartedError(f"Harbor cannot resolve the benchmark's tasks: {reason}")
+        raise NotStartedError(f"Harbor cannot plan this job: {reason}")
     return TaskList.from_json(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
@@ -105,10 +117,19 @@ def _describe(path: Path, digest: str | None, commit: str | None) -> TaskInfo:
         agent_timeout=sum(known_times) if known_times else None,
         verifier_timeout=task.config.verifier.timeout_sec,
         build_timeout=environment.build_timeout_sec,
-        digest=digest,
+        digest=_digest(path, digest),
         git_commit=commit,
         lfs_pointers=tuple(_lfs_pointers(path)),
     )
+
+
+def _digest(path: Path, known: str | None) -> str:
+    """Of the task's files, as Harbor's lock has it: a folder of one's own has no commit that could
+    say what was in it."""
+    from harbor.publisher.packager import Packager
+
+    digest = known or Packager.compute_content_hash(path)[0]
+    return digest if ":" in digest else f"sha256:{digest}"
 
 
 def _lfs_pointers(path: Path) -> list[str]:
@@ -135,11 +156,29 @@ def _left_out(config: Any) -> list[str]:
     return skipped
 
 
+def _check_options(config: Any) -> None:
+    """What Harbor looks at when a job starts: by then a server would be paid for. Raises
+    ValueError."""
+    from harbor.agents.factory import AgentFactory
+    from harbor.environments.factory import EnvironmentFactory
+
+    environment = config.environment
+    EnvironmentFactory.validate_options(environment)
+    EnvironmentFactory.validate_resource_policies(environment)
+    if environment.type != "hf-sandbox":  # whose token is looked at elsewhere
+        EnvironmentFactory.run_preflight(environment.type, environment.import_path)
+    for agent in config.agents:
+        if agent.name == "terminus-2" and agent.kwargs.keys() <= TERMINUS_KWARGS:
+            continue
+        AgentFactory.get_agent_class_from_config(agent).parse_options(agent.kwargs, {})
+
+
 async def _resolve(config_path: Path) -> TaskList:
     from harbor.job_plan import JobPlan
     from harbor.models.job.config import JobConfig
 
     config = JobConfig.model_validate_json(config_path.read_text(encoding="utf-8"))
+    _check_options(config)
     task_configs = await JobPlan.resolve_task_configs(config)
     downloads = await JobPlan.cache_tasks(task_configs)
     infos = []
@@ -156,14 +195,25 @@ async def _resolve(config_path: Path) -> TaskList:
     return TaskList(tasks=tuple(infos), left_out=tuple(_left_out(config)))
 
 
+def _one_line(error: Exception) -> str:
+    from pydantic import ValidationError
+
+    text = str(error)
+    if isinstance(error, ValidationError):
+        text = "; ".join(
+            f"{'.'.join(map(str, item['loc']))} {item['input']!r}: {item['msg']}"
+            for item in error.errors(include_url=False)
+        )
+    return " ".join(text.split())[:1000] or type(error).__name__
+
+
 def _main() -> int:
     import asyncio
 
     try:
         tasks = asyncio.run(_resolve(Path(sys.argv[1])))
     except Exception as error:  # noqa: BLE001 (whatever Harbor raises becomes one line)
-        message = " ".join(str(error).split()) or type(error).__name__
-        print(message[:2000], file=sys.stderr)  # noqa: T201
+        print(_one_line(error), file=sys.stderr)  # noqa: T201
         return 1
     print(json.dumps(tasks.to_json()))  # noqa: T201
     return 0
