@@ -29,6 +29,8 @@ def demo_command(ctx: click.Context, /, run_dir: str | None) -> None:
     from tbh_action.loopback.tasks import instructions
 
     root = Path(run_dir or f"runs/demo-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    for name in [name for name in os.environ if name.startswith("TBH_")]:
+        del os.environ[name]  # the demo is the same for everybody
     click.echo(_INTRO.format(n=len(instructions())))
     with LoopbackHub(faults=demo_faults()) as hub:
         os.environ.update(hub.environment())
