@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 DATASET: Final = "tbh-runs"
 # So that the labels of two runs always differ (see `state.belongs_to`).
 _LONGEST_NAME: Final = 50
-_TRIES: Final = 4
+# The client itself tries a download several times, over half a minute, and a commit once.
+_TRIES: Final = {"make": 4, "read": 2, "write": 4}
 _PAUSE: Final = 2.0
 # No other try cures these; 409 and 412 mean that somebody else's commit came first.
-_REFUSALS: Final = frozenset({400, 401, 402, 403, 422})
+_REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 422})
 
 
 class Store:
@@ -132,22 +133,24 @@ class Store:
 
     def _call[T](self, what: str, call: Callable[[], T]) -> T:
         last = ""
-        for attempt in range(_TRIES):
+        for attempt in range(_TRIES[what]):
             try:
                 return call()
-            except hub_errors() as error:
+            except hub_errors(RuntimeError) as raised:
+                # The client wraps what happens in an upload or while it looks for a file.
+                error = raised if status_of(raised) else raised.__cause__ or raised
                 last = explain(error)
-                if status_of(error) == 404:
+                if status_of(error) == 404 and what == "read":
                     raise _AbsentError(self._cannot(what, last)) from error
                 if status_of(error) in _REFUSALS:
                     raise NotStartedError(self._cannot(what, last)) from error
-                if attempt + 1 < _TRIES:
+                if attempt + 1 < _TRIES[what]:
                     self._sleep(retry_after(error) or _PAUSE * (attempt + 1))
         raise NotStartedError(self._cannot(what, last))
 
     def _cannot(self, what: str, why: str) -> str:
         return (
-            f"Cannot {what} the dataset {self.repo}: {why}. "
+            f"Cannot {what} the dataset {self.repo}: {why.rstrip('.')}. "
             "Check the network, and that the token may write to it."
         )
 
