@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tarfile
@@ -36,7 +37,8 @@ def pack(run_dir: RunDir, file: Path) -> None:
                     _add(tar, path, str(path.relative_to(run_dir.root)))
         new.replace(file)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            new.unlink()
         raise IncompleteError(
             f"Cannot write the state to {file}: {error.strerror or error}; "
             f"the run itself is in {run_dir.root}."
