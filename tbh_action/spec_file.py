@@ -85,7 +85,10 @@ def refuse_another(run_dir: RunDir, asked: Asked, spec: RunSpec, shard: Shard | 
     Raises:
         SpecError: with the fields that differ.
     """
-    ours, theirs = spec.result_fields(), asked.spec.result_fields()
+    ours, theirs = (
+        each.result_fields() | {"benchmark.revision": each.benchmark.revision}
+        for each in (spec, asked.spec)
+    )
     different = sorted(
         key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)
     )

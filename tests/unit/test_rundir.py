@@ -101,7 +101,7 @@ def test_open_run_dir__a_file_is_no_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("root", [Path("/proc/run"), Path("x" * 300)])
 def test_open_run_dir__what_the_system_refuses(root: Path) -> None:
-    with pytest.raises(NotStartedError, match="cannot be used: .*give another") as caught:
+    with pytest.raises(NotStartedError, match=r"cannot be used: .*give another") as caught:
         open_run_dir(root)
     assert "\n" not in caught.value.message
 

@@ -112,7 +112,6 @@ def test_validate_spec__comes_back_from_json_as_it_was() -> None:
         {"server__command": ["serve", "org/model", "--x"]},
         {"server__env": {"K": "v"}},
         {"benchmark__repo": "https://hub.example/org/other"},
-        {"benchmark__revision": "abc"},
         {"benchmark__include_task": ("a",)},
         {"benchmark__n_tasks": 3},
         {"agent__name": "claude-code"},
@@ -140,6 +139,7 @@ def test_fingerprint__sees_what_decides_a_result(changes: dict[str, Any]) -> Non
         {"server__replicas": 2},
         {"server__mount_model": True},
         {"benchmark__name": "other"},
+        {"benchmark__revision": "abc"},  # the tasks' content is learned, and counts instead
     ],
 )
 def test_fingerprint__is_blind_to_time_and_money(changes: dict[str, Any]) -> None:

@@ -16,6 +16,8 @@ from tbh_action.rundir import RunDir
 from tbh_action.server.hf_job import PaidJob
 from tbh_action.state import PassRecord, RunState, belongs_to, load, new_state, save
 
+LONG = "qwen3-coder-30b-a3b-instruct-fp8-terminal-bench-2.1"
+
 
 def server(nonce: str = "n1", **changes: object) -> PaidJob:
     return replace(PaidJob(kind="server", nonce=nonce, flavor="h200"), **changes)  # type: ignore[arg-type]
@@ -70,8 +72,16 @@ def test_load__fields_of_paid_jobs_that_came_later_are_left_out(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", '{"version": 99}', '{"version": 1}', '{"version": 1, "passes": [3]}']
-    + ['{"version": 1, "passes": [{"colour": 1}], "servers": [], "sandboxes": []}'],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"version": 99}',
+        '{"version": 1}',
+        '{"version": 1, "passes": [3]}',
+        '{"version": 1, "passes": [{"colour": 1}], "servers": [], "sandboxes": []}',
+    ],
 )
 def test_load__damaged_is_one_line(tmp_path: Path, text: str) -> None:
     run_dir = RunDir(tmp_path)
@@ -105,12 +115,11 @@ def test_belongs_to__and_never_anothers(one: str, other: str) -> None:
         ("a b", "a-b"),
         ("a/b", "a-b"),
         ("a", "a-"),
-        ("qwen3-coder-30b-a3b-instruct-fp8-terminal-bench-2.1", "qwen3-coder-30b-a3b-instruct-fp8-"
-         "terminal-bench-2.1-low"),
+        (LONG, LONG + "-low"),
         ("x" * 60, "x" * 61),
         ("x" * 70 + "a", "x" * 70 + "b"),
     ],
-)  # fmt: skip
+)
 def test_belongs_to__look_alikes(one: str, other: str) -> None:
     assert not belongs_to(new_state(other).run_id, one)
     assert not belongs_to(new_state(one).run_id, other)
