@@ -85,6 +85,7 @@ def _servers() -> list[Case]:
             name="server dies while it loads",
             rules=({"call": "server.start", "times": 1, "action": {"job": "die", "delay": 0.5}},),
             codes=frozenset({0, 3}),
+            unscored=frozenset({"missing"}),
             says="ended as ERROR",
         ),
         Case(
@@ -97,6 +98,7 @@ def _servers() -> list[Case]:
             rules=({"call": "server.start", "action": {"job": "stuck"}},),
             args=("--schedule-timeout", "8s"),
             codes=frozenset({3}),
+            unscored=frozenset({"missing"}),
             says="not scheduled",
         ),
         Case(
@@ -104,6 +106,7 @@ def _servers() -> list[Case]:
             rules=({"call": "server.start", "action": {"job": "deaf"}},),
             args=("--load-timeout", "8s"),
             codes=frozenset({3}),
+            unscored=frozenset({"missing"}),
             says="did not answer",
         ),
         Case(
@@ -124,6 +127,7 @@ def _servers() -> list[Case]:
                 {"call": "jobs.create", "match": {"kind": "server"}, "action": {"status": 402}},
             ),
             codes=frozenset({3}),
+            unscored=frozenset({"missing"}),
             says="402",
         ),
         Case(

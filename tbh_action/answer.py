@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from tbh_action import cost, ledger, results
 from tbh_action.baseline import Baseline, baseline_or_reason
-from tbh_action.escape import clean
+from tbh_action.harbor.logs import MAX_ALL_TAILS, log_tail
 from tbh_action.judge import Judgement, judged
 from tbh_action.ledger import Attempt
 from tbh_action.outcomes import plan_of
@@ -22,9 +21,7 @@ from tbh_action.rundir import RunDir, read_lines
 from tbh_action.spec_file import Asked
 from tbh_action.state import RunState
 
-# The file of a trial that says most about its end, in the order in which they are looked for.
-_LOGS: Final = ("verifier/test-stdout.txt", "exception.txt", "trial.log")
-_LOG_TAIL: Final = 2000
+_OUTAGES: Final = ("gateway_outage", "server_outage")
 _PASS_KEYS: Final = (
     "number", "kind", "started_at", "finished_at", "trials", "repeated", "repaired", "exit_code",
     "reason",
@@ -60,8 +57,8 @@ def make_results(
         fingerprint_fields=asked.fields,
         n_attempts=asked.spec.n_attempts,
         passes=[{key: asdict(record)[key] for key in _PASS_KEYS} for record in state.passes],
-        outages=list(_events(run_dir, "gateway_outage", ("started_at", "finished_at", "reason"))),
-        concurrency=list(_events(run_dir, "concurrency", ("at", "limit", "reason"))),
+        outages=list(_events(run_dir, _OUTAGES, ("started_at", "finished_at", "reason"))),
+        concurrency=list(_events(run_dir, ("concurrency",), ("at", "limit", "reason"))),
         cost=spend.to_json() if state.prices else None,
         provenance=provenance,
         warnings=list(warnings),
@@ -94,31 +91,16 @@ def write_answer(
 
 
 def log_tails(run_dir: RunDir, attempts: Iterable[Attempt]) -> dict[str, str]:
-    """The end of the log of each trial that did not pass, by trial."""
-    tails = {}
+    """The end of the log of each trial that did not pass, by trial; bounded in all."""
+    tails: dict[str, str] = {}
+    room = MAX_ALL_TAILS
     for attempt in attempts:
-        if attempt.passed:
-            continue
-        directory = ledger.find_trial(run_dir, attempt.trial)
-        tail = directory and _tail(directory)
-        if tail:
+        directory = None if attempt.passed else ledger.find_trial(run_dir, attempt.trial)
+        tail = log_tail(directory, scored=attempt.scored) if directory else None
+        if tail and len(tail) <= room:
             tails[attempt.trial] = tail
+            room -= len(tail)
     return tails
-
-
-def _tail(trial: Path) -> str | None:
-    for name in _LOGS:
-        try:
-            handle = os.open(trial / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            continue
-        with os.fdopen(handle, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _LOG_TAIL))
-            text = clean(file.read().decode("utf-8", errors="replace")).strip()
-        if text:
-            return text
-    return None
 
 
 def _source(asked: Asked) -> str | None:
@@ -128,7 +110,9 @@ def _source(asked: Asked) -> str | None:
     return benchmark.repo or benchmark.dataset
 
 
-def _events(run_dir: RunDir, kind: str, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _events(
+    run_dir: RunDir, kinds: tuple[str, ...], keys: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
     for event in read_lines(run_dir.events):
-        if event.get("event") == kind:
+        if event.get("event") in kinds:
             yield {key: event.get(key) for key in keys}

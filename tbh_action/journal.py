@@ -1,4 +1,4 @@
-"""What happened, in order: `events.jsonl` for machines, one line each for the person who watches."""
+"""What happened, in order: `events.jsonl` for machines, one line each for who watches."""
 
 from __future__ import annotations
 

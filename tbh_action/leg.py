@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tbh_action import cost, ledger, watchdog
 from tbh_action import state as run_state
-from tbh_action.concurrency import first_limit, on_trial_end
+from tbh_action.concurrency import Limit, first_limit, on_pass_start, on_trial_end, room
 from tbh_action.control import Control
 from tbh_action.durations import format_duration
 from tbh_action.failures import Interval, Judgement, judge, setup_burst
@@ -83,6 +83,7 @@ class Leg:
         self._attempts = {a.trial: a for a in ledger.read_attempts(run_dir.attempts)}
         self._drained_ticks = 0
         self._ordered: dict[str, float] = {}
+        self._ended_by_us: dict[str, str] = {}
         self._rates = cost.rates(
             state.prices,
             server_flavor=spec.server.flavor if spec.server else None,
@@ -134,7 +135,7 @@ class Leg:
             Now(
                 at=now,
                 running=len(running),
-                limit=self.limit.value,
+                limit=room(self.limit, [now - (trial.admitted_at or now) for trial in running]),
                 server_up=self.supervisor is not None and self.supervisor.up,
                 stop=self.stop,
                 deadline=self.limits.deadline,
@@ -195,7 +196,7 @@ class Leg:
         """Reads, judges and records a trial, and draws the consequences."""
         directory = self.run_dir.harbor_job / trial
         read = read_trial(directory)
-        judgement = judge(read, outages=self.outages())
+        judgement = judge(read, outages=self.outages(), ended=self._ended_by_us.get(trial))
         attempt = ledger.attempt_of(
             read,
             judgement,
@@ -208,25 +209,32 @@ class Leg:
         except OSError as error:
             self.journal.say(f"cannot write the ledger ({error.strerror}); it is repaired later")
         self._judged.append(judgement)
-        self._adapt(judgement)
+        self._adapt(trial, judgement)
         self._tell(attempt)
         burst = setup_burst(self._judged)
         if burst is not None and self.stop is None:
             self.stop = burst
             self.journal.say(f"stopping: {burst}")
 
-    def _adapt(self, judgement: Judgement) -> None:
-        before = self.limit.value
-        failure_class = "none" if judgement.scored else judgement.failure_class
-        self.limit = on_trial_end(
-            self.limit,
-            failure_class,
-            running=len(self.control.running),
-            now=time.monotonic(),
+    def _adapt(self, trial: str, judgement: Judgement) -> None:
+        now = time.monotonic()
+        live = self.control.live.get(trial)
+        started = live.admitted_at if live and live.admitted_at is not None else now
+        self._new_limit(
+            on_trial_end(
+                self.limit,
+                "none" if judgement.scored else judgement.failure_class,
+                running=len(self.control.running),
+                now=now,
+                seconds=now - started,
+            )
         )
-        if self.limit.value != before:
+
+    def _new_limit(self, limit: Limit) -> None:
+        before, self.limit = self.limit.value, limit
+        if limit.value != before:
             self._log_limit()
-            self.journal.say(f"concurrency {self.limit.reason}")
+            self.journal.say(f"concurrency {limit.reason}")
             self.control.recheck()
 
     def _log_limit(self) -> None:
@@ -264,6 +272,7 @@ class Leg:
         for stuck in watchdog.stuck_trials(watched, now):
             if stuck.trial not in self._ordered:
                 self._ordered[stuck.trial] = now
+                self._ended_by_us[stuck.trial] = stuck.reason
                 self.control.cancel(stuck.trial)
                 self.journal.say(f"ending {stuck.trial}: {stuck.reason}")
         hung = watchdog.harbor_hung(
@@ -281,8 +290,11 @@ class Leg:
         late = self.limits.deadline is not None and now > self.limits.deadline
         if late and self.stop is None:
             self.stop = "the leg's time is used up (--time-budget)"
+        drained_reason = self._drained()
+        if drained_reason is not None and self.stop is None:
+            self.stop = drained_reason  # another pass would wait for the same trials again
         failed = self.supervisor.failed if self.supervisor else None
-        return hung or self.stop or failed or self._drained()
+        return hung or self.stop or failed
 
     def _drained(self) -> str | None:
         waiting = self.control.waiting
@@ -314,4 +326,6 @@ class Leg:
         self.pass_number = number
         self._drained_ticks = 0
         self._ordered.clear()
+        self._ended_by_us.clear()
         self.control.new_pass()
+        self._new_limit(on_pass_start(self.limit, number=number))

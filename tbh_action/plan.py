@@ -82,7 +82,7 @@ def problems(spec: RunSpec, tasks: Iterable[TaskInfo], flavors: Mapping[str, Fla
         ("needs a GPU", [t for t in tasks if t.gpus > 0]),
         (
             "wants its internet access off or limited",
-            [t for t in tasks if getattr(t, "network_mode", "public") != "public"],
+            [t for t in tasks if t.network_mode != "public"],
         ),
     ]
     lines = [

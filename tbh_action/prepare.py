@@ -79,7 +79,7 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
     state.status, state.stop_reason, state.finished_at = "running", None, None
     run_state.save(run_dir, state)
     _repair(run_dir, state, journal)
-    _stop_sandboxes(api, state, request.spec.namespace, journal)
+    stop_left_sandboxes(api, state, request.spec.namespace, journal)
     for warning in ready.warnings:
         journal.say(f"note: {warning}")
     return Prepared(
@@ -120,17 +120,19 @@ def _repair(run_dir: RunDir, state: RunState, journal: Journal) -> None:
     run_state.save(run_dir, state)
 
 
-def _stop_sandboxes(api: HfApi, state: RunState, namespace: str | None, journal: Journal) -> None:
-    """No Harbor of this run is at work now: a sandbox that still runs was left by a kill. Servers
-    are left alone, the supervisor adopts them."""
+def stop_left_sandboxes(
+    api: HfApi, state: RunState, namespace: str | None, journal: Journal
+) -> None:
+    """For when no Harbor of this run is at work: a sandbox that runs then was left by a kill, or
+    by a creation whose answer was lost. Servers are left alone, the supervisor adopts them."""
     if not state.passes:
         return
     try:
         jobs = hf_job.jobs_of_run(api, state.run_id, namespace)
     except hub_errors() as error:
-        journal.say(f"the Hub cannot be asked what an earlier leg left: {explain(error)}")
+        journal.say(f"the Hub cannot be asked what was left running: {explain(error)}")
         return
     for job in jobs:
         if job.kind == "sandbox" and not job.ended:
             hf_job.cancel(api, job)
-            journal.say(f"cancelled the sandbox {job.job_id} that an earlier leg left")
+            journal.say(f"cancelled the sandbox {job.job_id} that was left running")

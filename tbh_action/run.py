@@ -21,7 +21,7 @@ from tbh_action.harbor_pass import PassEnd, present_trials, remaining, run_pass
 from tbh_action.journal import Journal
 from tbh_action.leg import Leg, Limits
 from tbh_action.passes import next_step
-from tbh_action.prepare import Prepared
+from tbh_action.prepare import Prepared, stop_left_sandboxes
 from tbh_action.rundir import utc_now, write_json
 from tbh_action.schedule import CLOSING, leg_deadline
 from tbh_action.server import hf_job
@@ -84,16 +84,18 @@ async def run_leg(prepared: Prepared) -> int | None:
         supervisor.start(adopt=[job for job in state.servers if not job.ended])
         work = asyncio.ensure_future(_work(prepared, leg, supervisor, gateway_url))
         alarm = asyncio.ensure_future(signals.wait())
-        await asyncio.wait({work, alarm}, return_when=asyncio.FIRST_COMPLETED)
-        alarm.cancel()
-        if signals.number is not None:
-            await _interrupted(prepared, signals.number, supervisor, work)
-            return signals.number
-        keep = request.keep_server and state.status != "complete"
-        await supervisor.stop(keep_servers=keep)
-        leg.save()
-        work.result()
-    return None
+        try:
+            await asyncio.wait({work, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if signals.number is not None:
+                await _interrupted(prepared, signals.number, supervisor, work)
+        finally:
+            alarm.cancel()
+            keep = request.keep_server and state.status != "complete"
+            await supervisor.stop(keep_servers=keep)
+            leg.save()
+        if signals.number is None:
+            work.result()
+    return signals.number
 
 
 async def _interrupted(
@@ -180,6 +182,10 @@ async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_
             leg, step.kind, await _environment(prepared, leg, supervisor, gateway_url)
         )
         _tell(prepared.journal, end)
+        if preflight.on_the_hub(spec):
+            await asyncio.to_thread(
+                stop_left_sandboxes, prepared.api, state, spec.namespace, prepared.journal
+            )
         if end.refused is not None:
             raise NotStartedError(
                 f"Harbor refused its job: {end.refused} (its words: {run_dir.harbor_log})"

@@ -82,7 +82,8 @@ class RunDir:
         return self.root / "archive" / f"pass-{pass_number}"
 
     def archives(self) -> list[Path]:
-        return sorted((self.root / "archive").glob("pass-*"), key=lambda p: int(p.name[5:]))
+        found = (self.root / "archive").glob("pass-*")
+        return sorted((p for p in found if p.name[5:].isdecimal()), key=lambda p: int(p.name[5:]))
 
 
 def open_run_dir(root: Path) -> RunDir:
@@ -135,10 +136,11 @@ def write_atomic(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_NEW)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)  # as any other file: others read a report
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        # mkstemp makes private files; these are for everybody who may read the run.
+        Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

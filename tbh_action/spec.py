@@ -176,7 +176,7 @@ class RunSpec(_Part):
             )
             if self.server
             else {"endpoint": True},
-            "benchmark": self.benchmark.model_dump(exclude={"name", "path"}),
+            "benchmark": self.benchmark.model_dump(exclude={"name", "path", "revision"}),
             "agent": self.agent.model_dump(),
             "environment": self.environment.model_dump(),
             "n_attempts": self.n_attempts,

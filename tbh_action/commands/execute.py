@@ -117,13 +117,21 @@ def _leg(
 
 
 def _answer(prepared: Prepared, judgement: Judgement, options: dict[str, Any]) -> dict[str, Any]:
+    from tbh_action import provenance
+
     run_dir = prepared.run_dir
     document = make_results(
         run_dir,
         prepared.asked,
         prepared.state,
         [task.name for task in prepared.tasks.tasks],
-        provenance={},
+        provenance=provenance.of_run(
+            run_dir,
+            prepared.asked.spec,
+            prepared.state,
+            prepared.tasks,
+            str(prepared.asked.shard) if prepared.asked.shard else None,
+        ),
         warnings=prepared.warnings,
     )
     templates = Path(options["templates"]) if options.get("templates") else None

@@ -28,7 +28,7 @@ from tbh_action.detached import progress, snapshot, submission
 from tbh_action.detached.snapshot import ChangedError, Snapshot, Stamp
 from tbh_action.detached.store import Store
 from tbh_action.detached.submission import Submission
-from tbh_action.errors import NotStartedError, SpecError, TbhError
+from tbh_action.errors import NotStartedError, SpecError
 from tbh_action.escape import terminal
 from tbh_action.redact import Redactor
 from tbh_action.rundir import RunDir
@@ -179,9 +179,8 @@ class Keeper:
             files = dict(taken.files) if taken else {}
             files[progress.FILE] = _json(now.to_json())
             self._store.write(files, f"{self._run_dir.name}: {now.scored} scored, {now.status}")
-        except (TbhError, ChangedError, OSError) as error:
-            message = error.message if isinstance(error, TbhError) else str(error)
-            click.echo(f"not stored this time: {message}")
+        except Exception as error:  # noqa: BLE001 (what can't be stored must not end what is paid)
+            click.echo(f"not stored this time: {explain(error)}")
             return False
         if taken:
             self._sent = dict(taken.stamps)

@@ -18,6 +18,7 @@ from tbh_action.errors import (
     EXIT_INCOMPLETE,
     EXIT_NOT_STARTED,
     EXIT_USAGE,
+    IncompleteError,
     NotStartedError,
     SpecError,
     TbhError,
@@ -28,7 +29,7 @@ from tbh_action.github.marker import digest
 from tbh_action.github.runner import Annotation, Runner
 from tbh_action.github.surface import FORK_ADVICE, open_page
 
-_PAYING: Final = ("run", "resume")
+_PAYING: Final = ("run", "resume", "submit", "collect", "cancel")
 _BUG: Final = 70
 _HOW_TO_PAY: Final = (
     "there is no Hugging Face token. Make a fine-grained one with access to Jobs, store it as the "
@@ -135,11 +136,22 @@ def run_command(arguments: Sequence[str], runner: Runner) -> int:
         code = tbh.main(list(arguments), prog_name="tbh", standalone_mode=False)
     except click.exceptions.Abort:
         return 130
+    except IncompleteError as error:
+        return _unfinished(runner, error) if arguments[0] == "collect" else _failed(runner, error)
     except click.ClickException as error:
         return _failed(runner, error)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else _BUG
     return code if isinstance(code, int) else 0
+
+
+def _unfinished(runner: Runner, error: IncompleteError) -> int:
+    """A detached run that is still on its way is no failure of the job that looks after it."""
+    message = error.format_message()
+    click.echo(message)
+    runner.annotate([Annotation(level="notice", title="Terminal-Bench", message=message)])
+    runner.write_outputs({"complete": "false"})
+    return 0
 
 
 def _failed(runner: Runner, error: click.ClickException) -> int:

@@ -18,10 +18,18 @@ from tbh_action.errors import SpecError
 
 Kind = Literal["text", "lines", "paths", "boolean", "whole", "number", "duration"]
 
+# What is measured is asked by `run` and `submit`; how far this job goes, by `run` and `resume`.
 RUN: Final = frozenset({"run"})
+ASKED: Final = frozenset({"run", "submit"})
 LEG: Final = frozenset({"run", "resume"})
-JUDGED: Final = frozenset({"run", "resume", "merge", "compare"})
-COMMANDS: Final = ("run", "resume", "merge", "report", "compare", "comment", "releases", "cleanup")
+JUDGED: Final = frozenset({"run", "resume", "merge", "compare", "collect"})
+PAID: Final = ASKED | LEG
+# Commands about a detached run, whose controller is a job on the Hub.
+DETACHED: Final = frozenset({"submit", "collect", "cancel"})
+COMMANDS: Final = (
+    *("run", "resume", "merge", "report", "compare", "comment", "releases", "cleanup"),
+    *("submit", "collect", "cancel"),
+)
 # Inputs that the action itself handles; they are no options of a command.
 OWN: Final = (
     "command",
@@ -48,62 +56,62 @@ class Input:
         return self.commands | self.arguments_of
 
 
-_TEXT: Final = Input("text", RUN)
+_TEXT: Final = Input("text", ASKED)
 TABLE: Final[Mapping[str, Input]] = {
     # What is measured.
-    "recipe": Input("text", LEG),
-    "model": Input("text", LEG | {"releases"}),
+    "recipe": Input("text", PAID),
+    "model": Input("text", PAID | {"releases"}),
     "model-revision": _TEXT,
-    "endpoint": Input("text", LEG),
-    "benchmark": Input("text", RUN | {"releases"}),
+    "endpoint": Input("text", PAID),
+    "benchmark": Input("text", ASKED | {"releases"}),
     "benchmark-revision": _TEXT,
     "path": _TEXT,
     "repo": _TEXT,
     "dataset": _TEXT,
-    "include-task": Input("lines", RUN),
-    "exclude-task": Input("lines", RUN),
-    "n-tasks": Input("whole", RUN),
-    "n-attempts": Input("whole", RUN),
+    "include-task": Input("lines", ASKED),
+    "exclude-task": Input("lines", ASKED),
+    "n-tasks": Input("whole", ASKED),
+    "n-attempts": Input("whole", ASKED),
     # How.
-    "n-concurrent": Input("whole", LEG),
-    "min-concurrent": Input("whole", LEG),
-    "max-passes": Input("whole", LEG),
+    "n-concurrent": Input("whole", PAID),
+    "min-concurrent": Input("whole", PAID),
+    "max-passes": Input("whole", PAID),
     "agent": _TEXT,
-    "ak": Input("lines", RUN),
+    "ak": Input("lines", ASKED),
     "env": _TEXT,
-    "ek": Input("lines", RUN),
-    "agent-timeout-multiplier": Input("number", RUN),
-    "max-agent-time": Input("duration", RUN),
-    "max-call": Input("duration", RUN),
+    "ek": Input("lines", ASKED),
+    "agent-timeout-multiplier": Input("number", ASKED),
+    "max-agent-time": Input("duration", ASKED),
+    "max-call": Input("duration", ASKED),
     # Where.
     "flavor": _TEXT,
-    "namespace": Input("text", RUN | {"cleanup"}),
-    "replicas": Input("whole", RUN),
-    "server-timeout": Input("duration", RUN),
-    "schedule-timeout": Input("duration", RUN),
-    "load-timeout": Input("duration", RUN),
-    "mount-model": Input("boolean", RUN, off="--no-mount-model"),
+    "namespace": Input("text", RUN | DETACHED | {"cleanup"}),
+    "replicas": Input("whole", ASKED),
+    "server-timeout": Input("duration", ASKED),
+    "schedule-timeout": Input("duration", ASKED),
+    "load-timeout": Input("duration", ASKED),
+    "mount-model": Input("boolean", ASKED, off="--no-mount-model"),
     # How far.
     "time-budget": Input("duration", LEG),
-    "max-cost": Input("number", LEG),
+    "max-cost": Input("number", PAID),
     "keep-server": Input("boolean", LEG, off="--stop-server"),
     "state": Input("text", LEG),
     "shard": _TEXT,
-    "name": Input("text", RUN | {"cleanup"}),
+    "name": Input("text", ASKED | {"cleanup"}, frozenset({"collect", "cancel"})),
     "run-dir": Input("text", RUN, frozenset({"resume", "report", "comment", "compare"})),
     # Shards and legs that are joined.
     "runs": Input("paths", frozenset(), frozenset({"merge"})),
-    "out": Input("text", frozenset({"merge", "report"})),
+    "out": Input("text", frozenset({"merge", "report", "collect"})),
     # Verdict.
-    "baseline": Input("text", LEG | {"merge"}, frozenset({"compare"})),
+    "baseline": Input("text", LEG | {"merge", "collect"}, frozenset({"compare"})),
     "fail-on": Input("text", JUDGED),
     "alpha": Input("number", JUDGED),
     "min-effect": Input("number", JUDGED),
     "coverage-floor": Input("number", JUDGED),
     "compare-anyway": Input("boolean", JUDGED),
     # Report.
-    "templates": Input("text", LEG | {"merge", "report"}),
-    "comment": Input("text", LEG | {"merge", "comment"}),
+    "templates": Input("text", LEG | {"merge", "report", "collect"}),
+    "comment": Input("text", LEG | {"merge", "comment", "collect"}),
     "comment-state": Input("text", frozenset({"comment"})),
     # Releases.
     "issue": Input("boolean", frozenset({"comment"})),

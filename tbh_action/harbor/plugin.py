@@ -26,6 +26,7 @@ from harbor.models.job.plugin import BaseJobPlugin
 from harbor.trial.hooks import TrialEvent, TrialHookEvent
 
 from tbh_action.labels import PROJECT, PROJECT_LABEL, RUN_LABEL, TRIAL_LABEL, label_value
+from tbh_action.server.hub_client import limit_waiting
 
 if TYPE_CHECKING:
     from harbor.job import Job
@@ -53,10 +54,13 @@ class TbhPlugin(BaseJobPlugin):
         )
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._stopping = False
 
     async def on_job_start(self, job: Job) -> None:
         if not self._url:
             return
+        # A creation call without an answer would hold its thread, and Harbor's end, for ever.
+        limit_waiting()
         await self._put_in_order(job)
         _label_sandboxes(self._run, self._sandbox_created)
         job.add_hook(TrialEvent.START, self._on_start)
@@ -133,12 +137,18 @@ class TbhPlugin(BaseJobPlugin):
                 response.raise_for_status()
                 answer: dict[str, Any] = response.json()
                 return answer
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, ValueError) as error:
                 if asyncio.get_running_loop().time() > deadline:
-                    logger.error("tbh: the controller is gone (%s); stopping Harbor", error)
-                    os.kill(os.getpid(), signal.SIGINT)
-                    return {}
+                    await self._stop_harbor(error)
                 await asyncio.sleep(0.5)
+
+    async def _stop_harbor(self, error: Exception) -> None:
+        """Interrupts Harbor once (a second SIGINT would break its clean stop), and waits for it."""
+        if not self._stopping:
+            self._stopping = True
+            logger.error("tbh: the controller is gone (%s); stopping Harbor", error)
+            os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
 
 
 def _label_sandboxes(run: str, created: Any) -> None:
@@ -166,7 +176,10 @@ def _label_sandboxes(run: str, created: Any) -> None:
             }
             kwargs["labels"] = {**(kwargs.get("labels") or {}), **labels}
             sandbox = original.create(*args, **kwargs)
-            asyncio.run_coroutine_threadsafe(created(trial, str(sandbox.id)), loop).result(60)
+            try:
+                asyncio.run_coroutine_threadsafe(created(trial, str(sandbox.id)), loop).result(30)
+            except Exception as error:  # noqa: BLE001 (the sandbox is there: Harbor must have it)
+                logger.warning("tbh: sandbox %s could not be reported: %r", sandbox.id, error)
             return sandbox
 
     hf_sandbox.Sandbox = LabelledSandbox

@@ -42,6 +42,7 @@ class TaskInfo:
     memory_mb: int | None = None
     gpus: int = 0
     compose: bool = False
+    network_mode: str = "public"
     agent_timeout: float | None = None
     verifier_timeout: float | None = None
     build_timeout: float | None = None
@@ -113,6 +114,7 @@ def _describe(path: Path, digest: str | None, commit: str | None) -> TaskInfo:
         cpus=environment.cpus,
         memory_mb=environment.memory_mb,
         gpus=environment.gpus or 0,
+        network_mode=str(getattr(environment.network_mode, "value", environment.network_mode)),
         compose=any((path / "environment").glob("docker-compose.y*ml")),
         agent_timeout=sum(known_times) if known_times else None,
         verifier_timeout=task.config.verifier.timeout_sec,

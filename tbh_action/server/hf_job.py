@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tbh_action.spec import RunSpec
 
 ENDED_STAGES: Final = frozenset({"COMPLETED", "CANCELED", "ERROR", "DELETED"})
-_HUB_SECONDS: Final = 30.0
-_HUB_CONNECT_SECONDS: Final = 10.0
 _CREATE_TRIES: Final = 3
 # The client itself tries a list six times, over half a minute.
 _LOOK_UP_TRIES: Final = 2
@@ -76,16 +74,11 @@ class PaidJob:
 def hub_api(token: str | None = None) -> HfApi:
     """The real client, with time limits: by itself it would wait for a silent Hub forever. It reads
     HF_ENDPOINT itself."""
-    import httpx2
-    from huggingface_hub import HfApi, set_client_factory
-    from huggingface_hub.utils._http import default_client_factory
+    from huggingface_hub import HfApi
 
-    def client() -> httpx2.Client:
-        made = default_client_factory()
-        made.timeout = httpx2.Timeout(_HUB_SECONDS, connect=_HUB_CONNECT_SECONDS)
-        return made
+    from tbh_action.server.hub_client import limit_waiting
 
-    set_client_factory(client)
+    limit_waiting()
     return HfApi(token=token)
 
 
