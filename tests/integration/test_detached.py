@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,24 @@ def until_status(hub: LoopbackHub, cwd: Path, words: str) -> str:
     return until(look, 60)
 
 
+def action_collects(hub: LoopbackHub, cwd: Path) -> tuple[int, str, dict[str, str]]:
+    """`command: collect` of the action: exit code, log, outputs."""
+    given = {"TBH_COMMAND": "collect", "TBH_NAME": "night", "TBH_OUT": "collected"}
+    file = cwd / "outputs"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tbh_action.github.entry"],
+        cwd=cwd,
+        env={**os.environ, **hub.environment(), **given, "GITHUB_ACTIONS": "true",
+             "GITHUB_OUTPUT": str(file)},
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    # NAME<<DELIMITER, VALUE, DELIMITER; of a name that is written twice, the last one counts.
+    lines = file.read_text(encoding="utf-8").splitlines()
+    outputs = {lines[at].partition("<<")[0]: lines[at + 1] for at in range(0, len(lines), 3)}
+    return done.returncode, done.stdout + done.stderr, outputs
+
+
 def machine(hub: LoopbackHub) -> str:
     """What stands in the command line of each process of a controller."""
     return str(hub.folder / "machine")
@@ -55,7 +76,7 @@ def test_detached__killed_controller_goes_on_and_nothing_is_measured_twice(tmp_p
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()
     elsewhere.mkdir()
-    with LoopbackHub(settings=SETTINGS | {"model_thinking": 0.4}) as hub:
+    with LoopbackHub(settings=SETTINGS | {"model_thinking": 0.25}) as hub:
         code, said = submit(hub, here)
         assert code == 0, said
         (job,) = of_kind(hub, "controller")
@@ -79,6 +100,10 @@ def test_detached__killed_controller_goes_on_and_nothing_is_measured_twice(tmp_p
         assert "not finished yet" in said
         so_far = outcomes(elsewhere / "runs/night")
         assert list(so_far.values()).count("missing") in (1, 2), so_far
+
+        code, said, outputs = action_collects(hub, elsewhere)
+        assert (code, outputs["complete"]) == (0, "false"), said
+        assert "::notice title=Terminal-Bench::night is not finished yet" in said
 
         code, said = submit(hub, elsewhere)
         assert code == 0, said
@@ -112,11 +137,11 @@ def test_detached__cancel_stops_the_controller_and_all_that_is_paid(tmp_path: Pa
     with LoopbackHub(settings=SETTINGS | {"model_thinking": 2.0}) as hub:
         code, said = submit(hub, tmp_path)
         assert code == 0, said
-        until(lambda: "sandbox" in kinds(hub.alive()), 40)
+        until(lambda: {"server", "sandbox"} <= set(kinds(hub.alive())), 40)
         # A controller that gets no time to clean up behind itself.
         (job,) = of_kind(hub, "controller")
         hub.kill_job(job["id"])
-        assert {"server", "sandbox"} <= set(kinds(hub.alive()))
+        assert {"server", "sandbox"} <= set(kinds(hub.alive())), hub.jobs()
         code, said = submit(hub, tmp_path)
         assert code == 0, said
         until(lambda: "controller" in kinds(hub.alive()), 10)
