@@ -20,7 +20,7 @@ from tbh_action.harbor.adopt import set_concurrency
 from tbh_action.harbor_pass import PassEnd, present_trials, remaining, run_pass
 from tbh_action.journal import Journal
 from tbh_action.leg import Leg, Limits
-from tbh_action.passes import next_step
+from tbh_action.passes import Remaining, Step, next_step
 from tbh_action.prepare import Prepared, stop_left_sandboxes
 from tbh_action.rundir import utc_now, write_json
 from tbh_action.schedule import CLOSING, leg_deadline
@@ -62,6 +62,10 @@ async def run_leg(prepared: Prepared) -> int | None:
     signals.install()
     request, state = prepared.request, prepared.state
     leg = _leg(prepared)
+    step = _next_step(prepared, leg)
+    if step.kind == "stop":  # a whole run asked for again, or an empty shard: no server is started
+        _ended(prepared, leg, step.reason)
+        return None
     gateway = Gateway(
         leg.key,
         patience=request.spec.max_call,
@@ -151,28 +155,18 @@ async def _work(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_ur
     """The passes; whatever ends them early is the state's last word too."""
     try:
         await _passes(prepared, leg, supervisor, gateway_url)
-        if supervisor.failed:
-            raise NotStartedError(supervisor.failed)
     except NotStartedError as error:
         _ended(prepared, leg, error.message)
         raise
+    if supervisor.failed:
+        raise NotStartedError(supervisor.failed)
 
 
 async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_url: str) -> None:
     """Pass after pass until `next_step` says stop."""
     state, run_dir, spec = prepared.state, prepared.run_dir, prepared.request.spec
     while True:
-        step = next_step(
-            state.passes,
-            remaining(
-                leg.tasks,
-                spec.n_attempts,
-                ledger.read_attempts(run_dir.attempts),
-                present_trials(run_dir),
-            ),
-            max_passes=spec.max_passes,
-            stop=leg.stop or supervisor.failed,
-        )
+        step = _next_step(prepared, leg, stop=leg.stop or supervisor.failed)
         if step.kind == "stop":
             _ended(prepared, leg, step.reason)
             return
@@ -190,6 +184,22 @@ async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_
             raise NotStartedError(
                 f"Harbor refused its job: {end.refused} (its words: {run_dir.harbor_log})"
             )
+
+
+def _next_step(prepared: Prepared, leg: Leg, *, stop: str | None = None) -> Step:
+    spec = prepared.request.spec
+    return next_step(
+        prepared.state.passes, _left(prepared, leg), max_passes=spec.max_passes, stop=stop
+    )
+
+
+def _left(prepared: Prepared, leg: Leg) -> Remaining:
+    return remaining(
+        leg.tasks,
+        prepared.request.spec.n_attempts,
+        ledger.read_attempts(prepared.run_dir.attempts),
+        present_trials(prepared.run_dir),
+    )
 
 
 async def _freeze_config(prepared: Prepared, supervisor: Supervisor) -> None:
@@ -256,13 +266,7 @@ def _tell(journal: Journal, end: PassEnd) -> None:
 
 def _ended(prepared: Prepared, leg: Leg, reason: str) -> None:
     """The run, or this leg of it, is over: says why, and whether the answer is whole."""
-    state, spec = prepared.state, prepared.request.spec
-    left = remaining(
-        leg.tasks,
-        spec.n_attempts,
-        ledger.read_attempts(prepared.run_dir.attempts),
-        present_trials(prepared.run_dir),
-    )
+    state, left = prepared.state, _left(prepared, leg)
     last = state.passes[-1] if state.passes else None
     tried = last is not None and not last.cut_short and last.kind == "resume" and last.repaired == 0
     whole = left.total == 0 or (left.unfinished == 0 and tried and leg.stop is None)
