@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tbh_action.commands.run_options import SPEC_KEYS, Duration, option, spec_options
+from tbh_action.commands.run_options import SPEC_KEYS, Duration, Finite, option, spec_options
 from tbh_action.errors import SpecError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @option("--shard", metavar="I/N", help="Only the tasks of shard I of N; `tbh merge` joins them.")
 @option(
     "--max-cost",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     metavar="USD",
     help="Stop in an orderly way before more than this is spent.",
 )
@@ -41,10 +41,10 @@ def submit_command(**options: Any) -> None:
     from tbh_action.detached import job as controller
     from tbh_action.detached import progress, submission
     from tbh_action.detached.store import open_store
+    from tbh_action.policy.shard import parse_shard
     from tbh_action.resolve import resolve
     from tbh_action.rundir import utc_now
     from tbh_action.server import hf_job
-    from tbh_action.shard import parse_shard
 
     package = options["package"] or f"tbh-action=={__version__}"
     if package.startswith("-"):
