@@ -52,14 +52,14 @@ from policy_model import (
     variants,
 )
 
-from tbh_action import failures
-from tbh_action.concurrency import Limit, first_limit, on_pass_start, on_trial_end, room
+from tbh_action.controller.state import PassRecord
 from tbh_action.harbor.tasks import TaskInfo
 from tbh_action.harbor.trial import Phase, Trial, TrialError
-from tbh_action.passes import Remaining, next_step
-from tbh_action.schedule import Now, admit, expected_seconds, order
+from tbh_action.policy.concurrency import Limit, first_limit, on_pass_start, on_trial_end, room
+from tbh_action.policy.passes import Remaining, next_step
+from tbh_action.policy.schedule import Now, admit, expected_seconds, order
+from tbh_action.scoring import failures
 from tbh_action.server.supervisor_rules import Limits, handover_lead
-from tbh_action.state import PassRecord
 
 # Between two Harbor processes: archive, start, imports, the first sandboxes.
 PASS_GAP: Final = 1 / 60

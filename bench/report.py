@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tbh_action.failures import error_policy_overrides
+from tbh_action.scoring.failures import error_policy_overrides
 
 ATTEMPTS = 5
 START = datetime(2026, 8, 1, 9, 0, tzinfo=UTC)

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tbh_action import ledger
 from tbh_action.loopback.client import LoopbackHub
 from tbh_action.loopback.tasks import DEMO_MODEL_RECIPE, DEMO_REPO_URL
 from tbh_action.rundir import RunDir, read_lines
+from tbh_action.scoring import ledger
 
 TRUTH = {
     "demo/hello-file": "passed",

@@ -23,7 +23,7 @@ from pydantic import (
 
 from tbh_action.durations import parse_duration
 from tbh_action.errors import SpecError
-from tbh_action.fingerprint import fingerprint_of, flatten
+from tbh_action.scoring.fingerprint import fingerprint_of, flatten
 
 DEFAULT_BENCHMARK: Final = "terminal-bench-2.1"
 # The longest single model call that is waited for. Everything that must outlast a model call (the

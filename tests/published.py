@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tbh_action import ledger
-from tbh_action.answer import make_results, write_answer
+from tbh_action.comparison.judge import Judgement
+from tbh_action.controller.spec_file import Asked, read_asked, write_asked
+from tbh_action.controller.state import PassRecord, RunState
 from tbh_action.harbor.tasks import TaskInfo, TaskList
-from tbh_action.judge import Judgement
 from tbh_action.rundir import RunDir, write_json
+from tbh_action.scoring import ledger
+from tbh_action.scoring.answer import make_results, write_answer
 from tbh_action.spec import RunSpec, validate_spec
-from tbh_action.spec_file import Asked, read_asked, write_asked
-from tbh_action.state import PassRecord, RunState
 
 CASE = Path(__file__).parent / "cases" / "jobs" / "seed-final"
 MODEL = "demo/Scripted-1B"

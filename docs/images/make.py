@@ -15,10 +15,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from tbh_action.baseline import find_baseline
-from tbh_action.compare import Criteria
-from tbh_action.gate import Policy
-from tbh_action.judge import Judgement, judged
+from tbh_action.comparison.baseline import find_baseline
+from tbh_action.comparison.compare import Criteria
+from tbh_action.comparison.gate import Policy
+from tbh_action.comparison.judge import Judgement, judged
 from tbh_action.report import markdown, page
 
 HERE = Path(__file__).parent

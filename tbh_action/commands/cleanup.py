@@ -15,9 +15,9 @@ from tbh_action.errors import NotStartedError, SpecError
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
+    from tbh_action.controller.state import RunState
     from tbh_action.rundir import RunDir
     from tbh_action.server.hf_job import PaidJob
-    from tbh_action.state import RunState
 
 
 @click.command("cleanup")
@@ -67,8 +67,8 @@ def cleanup_command(
 def carries(label: str, run_name: str, run_id: str | None) -> bool:
     """Whether a job's run label says that it is of the run. Where the run's own directory says its
     id, a run of the same name on another machine is none of ours."""
+    from tbh_action.controller.state import belongs_to
     from tbh_action.labels import label_value
-    from tbh_action.state import belongs_to
 
     if run_id is None:
         return belongs_to(label, run_name)
@@ -107,7 +107,7 @@ def _ours(
 
 def _known(run_dir: RunDir) -> RunState | None:
     """The run's state, where its directory is on this machine and whole."""
-    from tbh_action import state
+    from tbh_action.controller import state
 
     try:
         return state.load(run_dir)
@@ -116,7 +116,7 @@ def _known(run_dir: RunDir) -> RunState | None:
 
 
 def _payer(run_dir: RunDir) -> str | None:
-    from tbh_action.spec_file import read_asked
+    from tbh_action.controller.spec_file import read_asked
 
     try:
         asked = read_asked(run_dir)
@@ -147,7 +147,7 @@ def _shown(job: PaidJob) -> str:
 
 def _saved(api: HfApi, jobs: list[PaidJob]) -> str:
     from tbh_action.doctor import check_hardware
-    from tbh_action.hardware import flavors_of, prices_of
+    from tbh_action.policy.hardware import flavors_of, prices_of
 
     prices = prices_of(flavors_of(check_hardware(api)[1]))
     hourly = sum(prices.get(job.flavor, 0.0) * 60 for job in jobs)

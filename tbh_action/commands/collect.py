@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tbh_action.commands.run_options import option, report_options
+from tbh_action.comparison.gate_options import baseline_option, gate_options
 from tbh_action.errors import (
     EXIT_NOT_STARTED,
     EXIT_USAGE,
@@ -16,7 +17,6 @@ from tbh_action.errors import (
     SpecError,
     TbhError,
 )
-from tbh_action.gate_options import baseline_option, gate_options
 
 if TYPE_CHECKING:
     from tbh_action.detached.progress import Progress
@@ -106,8 +106,8 @@ def _unfinished(document: dict[str, Any], run_dir: RunDir, options: dict[str, An
 
 
 def _judged(document: dict[str, Any], run_dir: RunDir, options: dict[str, Any]) -> dict[str, Any]:
-    from tbh_action.answer import write_answer
-    from tbh_action.gate_options import judgement_from
+    from tbh_action.comparison.gate_options import judgement_from
+    from tbh_action.scoring.answer import write_answer
 
     templates = Path(options["templates"]) if options["templates"] else None
     return write_answer(run_dir, document, judgement_from(options), templates=templates)

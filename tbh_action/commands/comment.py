@@ -113,7 +113,7 @@ def _has_thread(page: Page) -> bool:
 
 def _results(run_dir: Path | None, file: Path | None) -> tuple[dict[str, Any], Path]:
     """The document, and where the comment's text is (rendered beside it where it is missing)."""
-    from tbh_action.results import read
+    from tbh_action.scoring.results import read
 
     if (run_dir is None) == (file is None):
         raise SpecError("Give a run directory or --results FILE.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tbh_action.gate_options import gate_options, judgement_from
+from tbh_action.comparison.gate_options import gate_options, judgement_from
 
 
 @click.command("compare")
@@ -25,9 +25,9 @@ def compare_command(ours: Path, baseline: str, as_json: bool, **params: Any) -> 
 
     The exit code is 0 when the gate passes, 1 when it fails, 4 when there is no safe answer.
     """
-    from tbh_action.baseline import find_baseline
-    from tbh_action.earlier import RESULTS, read_results
-    from tbh_action.judge import judged
+    from tbh_action.comparison.baseline import find_baseline
+    from tbh_action.comparison.earlier import RESULTS, read_results
+    from tbh_action.comparison.judge import judged
 
     judgement = judgement_from(params)
     results = read_results(ours / RESULTS if ours.is_dir() else ours)
@@ -36,7 +36,7 @@ def compare_command(ours: Path, baseline: str, as_json: bool, **params: Any) -> 
         keys = ("comparison", "gate", "flaky", "warnings")
         click.echo(json.dumps({key: document[key] for key in keys}, indent=1, allow_nan=False))
     else:
-        from tbh_action.compare_text import comparison_lines
+        from tbh_action.comparison.compare_text import comparison_lines
 
         click.echo("\n".join(comparison_lines(document)))
     sys.exit(document["gate"]["exit_code"])

@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 
 import click
 
-from tbh_action import run, state_file
-from tbh_action.answer import make_results, write_answer
-from tbh_action.baseline import check_baseline
+from tbh_action.comparison.baseline import check_baseline
+from tbh_action.comparison.gate_options import judgement_from
+from tbh_action.comparison.judge import Judgement
+from tbh_action.controller import run, state_file
+from tbh_action.controller.journal import Journal
+from tbh_action.controller.prepare import Prepared, Request, prepare
 from tbh_action.errors import EXIT_INCOMPLETE, NotStartedError, SpecError
-from tbh_action.gate_options import judgement_from
 from tbh_action.github.surface import Page, begin
-from tbh_action.journal import Journal
-from tbh_action.judge import Judgement
-from tbh_action.plan import earlier_seconds
-from tbh_action.prepare import Prepared, Request, prepare
+from tbh_action.policy.plan import earlier_seconds
+from tbh_action.policy.shard import parse_shard
 from tbh_action.report.terminal import render
 from tbh_action.rundir import RunDir, locked, open_run_dir
-from tbh_action.shard import parse_shard
+from tbh_action.scoring.answer import make_results, write_answer
 from tbh_action.spec import RunSpec
 
 # Where the Hub's token belongs: its jobs' proxy, its inference endpoints, its Spaces, itself.
@@ -117,7 +117,7 @@ def _leg(
 
 
 def _answer(prepared: Prepared, judgement: Judgement, options: dict[str, Any]) -> dict[str, Any]:
-    from tbh_action import provenance
+    from tbh_action.publishing import provenance
 
     run_dir = prepared.run_dir
     document = make_results(
@@ -146,7 +146,7 @@ def _earlier(baseline: str | None) -> dict[str, float]:
     """Seconds a trial took in the run that this one is compared with, where that is a file."""
     if baseline is None or not Path(baseline).is_file():
         return {}
-    from tbh_action import results
+    from tbh_action.scoring import results
 
     try:
         return earlier_seconds(results.read(Path(baseline)))[0]

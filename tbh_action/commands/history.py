@@ -13,7 +13,7 @@ from tbh_action.escape import one_line, terminal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tbh_action.history import Point, Series
+    from tbh_action.comparison.history import Point, Series
 
 _BAR: Final = 30
 _WIDTH_WITH_BARS: Final = 130
@@ -29,8 +29,8 @@ def history_command(place: str, model: str | None, as_json: bool) -> None:
 
     Runs that were measured alike make one table; numbers of two tables can't be compared.
     """
-    from tbh_action.earlier import read_earlier
-    from tbh_action.history import flaky_tasks, trend
+    from tbh_action.comparison.earlier import read_earlier
+    from tbh_action.comparison.history import flaky_tasks, trend
 
     earlier = read_earlier(place)
     series = trend(earlier.runs, model=model)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tbh_action.commands.run_options import option, report_options
+from tbh_action.comparison.gate_options import baseline_option, gate_options
 from tbh_action.errors import SpecError
-from tbh_action.gate_options import baseline_option, gate_options
 
 
 @click.command("merge")
@@ -34,13 +34,13 @@ def merge_command(
 
     Different fingerprints, scores that disagree and missing shards are refused.
     """
-    from tbh_action import results
-    from tbh_action.answer import write_answer
-    from tbh_action.gate_options import judgement_from
+    from tbh_action.comparison.gate_options import judgement_from
     from tbh_action.github.surface import begin
-    from tbh_action.merge import merge
     from tbh_action.report.terminal import render
     from tbh_action.rundir import RunDir
+    from tbh_action.scoring import results
+    from tbh_action.scoring.answer import write_answer
+    from tbh_action.scoring.merge import merge
 
     run_dir = RunDir(Path(out).resolve())
     if run_dir.spec.exists():

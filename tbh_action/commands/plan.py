@@ -15,7 +15,7 @@ from tbh_action.errors import EXIT_NOT_STARTED, SpecError
 
 if TYPE_CHECKING:
     from tbh_action.harbor.tasks import TaskList
-    from tbh_action.hardware import Flavor
+    from tbh_action.policy.hardware import Flavor
     from tbh_action.spec import RunSpec
 
 
@@ -45,10 +45,10 @@ def plan_command(
     Takes the flags of `tbh run`. Downloads the tasks, and asks the Hub for its prices where it
     can. Exits with 3 when a task can't run.
     """
-    from tbh_action.plan import make_plan
-    from tbh_action.plan_text import render
+    from tbh_action.policy.plan import make_plan
+    from tbh_action.policy.plan_text import render
+    from tbh_action.policy.shard import parse_shard, shard_of
     from tbh_action.resolve import resolve
-    from tbh_action.shard import parse_shard, shard_of
 
     spec = resolve({key: options[key] for key in SPEC_KEYS})
     part = parse_shard(shard) if shard else None
@@ -104,7 +104,7 @@ def _flavors(spec: RunSpec) -> dict[str, Flavor]:
     """The Hub's hardware; {} when nothing is paid there or the Hub does not say (the plan then
     says that the cost is unknown)."""
     from tbh_action.doctor import check_hardware
-    from tbh_action.hardware import flavors_of
+    from tbh_action.policy.hardware import flavors_of
     from tbh_action.server.hf_job import hub_api
 
     if spec.server is None and spec.environment.type != "hf-sandbox":

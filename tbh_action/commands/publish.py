@@ -12,8 +12,8 @@ import click
 from tbh_action.escape import one_line, terminal
 
 if TYPE_CHECKING:
-    from tbh_action.bundle import Bundle
-    from tbh_action.publish import Change
+    from tbh_action.publishing.bundle import Bundle
+    from tbh_action.publishing.publish import Change
     from tbh_action.rundir import RunDir
 
 
@@ -34,10 +34,10 @@ def publish_command(
     """
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from tbh_action import results
-    from tbh_action.bundle import make_bundle
-    from tbh_action.publish import keyless
+    from tbh_action.publishing.bundle import make_bundle
+    from tbh_action.publishing.publish import keyless
     from tbh_action.rundir import RunDir
+    from tbh_action.scoring import results
 
     disable_progress_bars()
     run = RunDir(run_dir.expanduser().resolve())
@@ -65,7 +65,7 @@ def _row(size: str, what: str, path: str) -> None:
 def _dry(bundle: Bundle, repo: str) -> str:
     """Prints what would be sent; the store is only read."""
     from tbh_action.errors import NotStartedError
-    from tbh_action.publish import Store, changes, read_store, size_of
+    from tbh_action.publishing.publish import Store, changes, read_store, size_of
     from tbh_action.server.hf_job import hub_api
 
     api = hub_api()
@@ -89,7 +89,7 @@ def _dry(bundle: Bundle, repo: str) -> str:
 
 
 def _send(bundle: Bundle, repo: str, *, private: bool) -> str:
-    from tbh_action.publish import upload
+    from tbh_action.publishing.publish import upload
     from tbh_action.server.hf_job import hub_api
 
     done = upload(hub_api(), bundle, repo, private=private)
@@ -108,7 +108,7 @@ def _counted(change: Change) -> str:
 
 def _leaderboard(run: RunDir, document: Mapping[str, Any], *, dry_run: bool) -> None:
     """Says whether the public leaderboard's rules were kept; if so, prepares a submission."""
-    from tbh_action.leaderboard import doubts, harbor_config, prepare_submission
+    from tbh_action.publishing.leaderboard import doubts, harbor_config, prepare_submission
     from tbh_action.redact import Redactor
 
     found = doubts(document, harbor_config(run))
@@ -124,8 +124,8 @@ def _leaderboard(run: RunDir, document: Mapping[str, Any], *, dry_run: bool) -> 
 
 
 def _model_page(document: Mapping[str, Any], url: str, *, dry_run: bool) -> None:
-    from tbh_action import eval_results
     from tbh_action.errors import NotStartedError
+    from tbh_action.publishing import eval_results
     from tbh_action.server.hf_job import hub_api
     from tbh_action.server.hub_errors import explain, hub_errors
 

@@ -13,8 +13,8 @@ from tbh_action.commands.run_options import Duration
 from tbh_action.errors import EXIT_INCOMPLETE, IncompleteError, NotStartedError, SpecError
 
 if TYPE_CHECKING:
-    from tbh_action.model_families import Engine
-    from tbh_action.recipe_check import Tried
+    from tbh_action.recipes.check import Tried
+    from tbh_action.recipes.model_families import Engine
     from tbh_action.rundir import RunDir
     from tbh_action.spec import RunSpec
 
@@ -43,9 +43,9 @@ def new_command(
     """
     from tbh_action.doctor import check_hardware
     from tbh_action.escape import one_line
-    from tbh_action.model_facts import look_up
-    from tbh_action.model_memory import machines_of
-    from tbh_action.recipe_proposal import file_name, propose
+    from tbh_action.recipes.model_facts import look_up
+    from tbh_action.recipes.model_memory import machines_of
+    from tbh_action.recipes.proposal import file_name, propose
     from tbh_action.rundir import write_atomic
     from tbh_action.server.hf_job import hub_api
 
@@ -97,7 +97,7 @@ def check_command(ctx: click.Context, /, recipe: str, parent: Path, **options: A
     """Start the recipe's server, ask it one thing, stop it. Costs a few minutes of its hardware."""
     from tbh_action.doctor.check import failures
     from tbh_action.doctor.examine import check_hub
-    from tbh_action.recipe_check import new_check_dir, remarks
+    from tbh_action.recipes.check import new_check_dir, remarks
     from tbh_action.resolve import resolve
     from tbh_action.server.hf_job import hub_api
 
@@ -124,8 +124,8 @@ def check_command(ctx: click.Context, /, recipe: str, parent: Path, **options: A
 
 
 async def _try(api: Any, spec: RunSpec, run_dir: RunDir, signals: list[int]) -> Tried:
-    from tbh_action.journal import Journal
-    from tbh_action.recipe_check import try_recipe
+    from tbh_action.controller.journal import Journal
+    from tbh_action.recipes.check import try_recipe
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

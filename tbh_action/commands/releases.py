@@ -38,7 +38,7 @@ def releases_command(models: tuple[str, ...], store: str, as_json: bool, **optio
     A revision with any results there, complete or not, is not new.
     """
     from tbh_action.github.runner import Runner
-    from tbh_action.releases import evaluated_in, new_releases, releases_on_hub
+    from tbh_action.publishing.releases import evaluated_in, new_releases, releases_on_hub
     from tbh_action.server.hf_job import hub_api
 
     if not models:

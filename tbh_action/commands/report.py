@@ -33,7 +33,7 @@ import click
 )
 def report_command(source: Path, out: Path | None, templates: Path | None, chosen: str) -> None:
     """Write summary.md, comment.md, index.html, junit.xml and results.csv, or print one of them."""
-    from tbh_action.results import read
+    from tbh_action.scoring.results import read
 
     path = source / "results.json" if source.is_dir() else source
     results = read(path)

@@ -25,10 +25,10 @@ def reproduce_command(results: Path, directory: Path | None, execute: bool) -> N
     The flags are the fewest that ask for the very same thing; recipe files are written where no
     shipped recipe does.
     """
-    from tbh_action import results as results_file
     from tbh_action.escape import one_line
-    from tbh_action.reproduce import reproduction
+    from tbh_action.publishing.reproduce import reproduction
     from tbh_action.rundir import write_atomic
+    from tbh_action.scoring import results as results_file
 
     document = results_file.read(results)
     name = str(document["run"]["name"])

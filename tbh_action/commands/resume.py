@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tbh_action.commands.run_options import limit_options, option, report_options
+from tbh_action.comparison.gate_options import baseline_option, gate_options
 from tbh_action.errors import SpecError
-from tbh_action.gate_options import baseline_option, gate_options
 from tbh_action.spec import RunSpec, validate_spec
 
 if TYPE_CHECKING:
-    from tbh_action.spec_file import Asked
+    from tbh_action.controller.spec_file import Asked
 
 _POSITIVE = click.IntRange(min=1)
 
@@ -54,8 +54,8 @@ def resume_command(ctx: click.Context, /, directory: Path, **options: Any) -> No
 
 
 def _known(directory: Path) -> Asked:
+    from tbh_action.controller.spec_file import read_asked
     from tbh_action.rundir import RunDir
-    from tbh_action.spec_file import read_asked
 
     asked = read_asked(RunDir(directory.resolve()))
     assert asked is not None
@@ -80,9 +80,9 @@ def _changed(spec: RunSpec, options: dict[str, Any]) -> RunSpec:
 def _adopt(job: Path, options: dict[str, Any]) -> tuple[RunSpec, Path]:
     """The spec of a foreign job, and the directory in which it is a run."""
     from tbh_action import recipes
+    from tbh_action.controller.spec_file import read_asked
     from tbh_action.harbor.adopt import copy_job, read_foreign
     from tbh_action.rundir import open_run_dir
-    from tbh_action.spec_file import read_asked
 
     foreign = read_foreign(job)
     root = Path(options["run_dir"] or Path("runs") / job.resolve().name)

@@ -15,8 +15,8 @@ from tbh_action.commands.run_options import (
     report_options,
     spec_options,
 )
+from tbh_action.comparison.gate_options import baseline_option, gate_options
 from tbh_action.errors import SpecError
-from tbh_action.gate_options import baseline_option, gate_options
 
 
 @click.command("run")
@@ -48,7 +48,7 @@ def run_command(ctx: click.Context, /, dry_run: bool, print_spec: bool, **option
         raise SpecError(f"--name {name!r} is no name of a directory; a path is given by --run-dir.")
     root = Path(options["run_dir"] or Path("runs") / name)
     if dry_run:
-        from tbh_action.dry_run import describe
+        from tbh_action.controller.dry_run import describe
 
         click.echo(describe(spec, root))
         return

@@ -22,9 +22,9 @@ def score_command(directory: Path, *, as_json: bool, reward_key: str) -> None:
     Reads only files: no network, no Harbor. Known secrets are masked in what is printed.
     """
     from tbh_action.redact import Redactor
-    from tbh_action.results import dumps
-    from tbh_action.score_text import render
-    from tbh_action.scoring import score_directory
+    from tbh_action.scoring.directory import score_directory
+    from tbh_action.scoring.results import dumps
+    from tbh_action.scoring.score_text import render
 
     document = score_directory(directory, reward_key=reward_key, with_logs=as_json)
     document = Redactor.from_environment().document(document)

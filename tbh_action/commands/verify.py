@@ -17,8 +17,8 @@ def verify_command(bundle: str) -> None:
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from tbh_action.escape import one_line, terminal
-    from tbh_action.published import bundle_at
-    from tbh_action.verify import verify
+    from tbh_action.publishing.published import bundle_at
+    from tbh_action.publishing.verify import verify
 
     disable_progress_bars()
     with bundle_at(bundle) as root:

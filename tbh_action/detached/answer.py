@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tbh_action import ledger, results
-from tbh_action import state as run_state
-from tbh_action.answer import make_results
+from tbh_action.controller import state as run_state
+from tbh_action.controller.spec_file import read_asked
 from tbh_action.detached import snapshot
 from tbh_action.detached.progress import planned_tasks
 from tbh_action.detached.store import Store
 from tbh_action.errors import SpecError
 from tbh_action.rundir import RunDir
-from tbh_action.spec_file import read_asked
+from tbh_action.scoring import ledger, results
+from tbh_action.scoring.answer import make_results
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tbh_action import state as run_state
 from tbh_action.commands.run_options import Duration
+from tbh_action.controller import state as run_state
 from tbh_action.detached import progress, snapshot, submission
 from tbh_action.detached.snapshot import ChangedError, Snapshot, Stamp
 from tbh_action.detached.store import Store

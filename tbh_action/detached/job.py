@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tbh_action.controller.state import belongs_to
 from tbh_action.errors import NotStartedError
 from tbh_action.labels import (
     KIND_LABEL,
@@ -21,7 +22,6 @@ from tbh_action.labels import (
 from tbh_action.server import hf_job
 from tbh_action.server.hf_job import PaidJob
 from tbh_action.server.hub_errors import explain, hub_errors
-from tbh_action.state import belongs_to
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tbh_action import cost, ledger
-from tbh_action import state as run_state
+from tbh_action.controller import state as run_state
+from tbh_action.controller.preflight import known_tasks
+from tbh_action.controller.spec_file import Asked, read_asked
 from tbh_action.durations import format_duration
 from tbh_action.escape import one_line, terminal
-from tbh_action.outcomes import outcomes, plan_of
-from tbh_action.preflight import known_tasks
+from tbh_action.policy import cost
+from tbh_action.policy.shard import tasks_of_shard
 from tbh_action.rundir import RunDir, read_lines, utc_now
-from tbh_action.shard import tasks_of_shard
-from tbh_action.spec_file import Asked, read_asked
+from tbh_action.scoring import ledger
+from tbh_action.scoring.outcomes import outcomes, plan_of
 
 if TYPE_CHECKING:
     from tbh_action.server.hf_job import PaidJob

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tbh_action import ledger
 from tbh_action.errors import SpecError
 from tbh_action.harbor.job_dir import trial_directories
-from tbh_action.ledger import Attempt
 from tbh_action.rundir import RunDir
+from tbh_action.scoring import ledger
+from tbh_action.scoring.ledger import Attempt
 
 STATE: Final = "state.tar"
 INDEX: Final = "index.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
-from tbh_action.reproduce import argv_of, options_of
+from tbh_action.publishing.reproduce import argv_of, options_of
 from tbh_action.spec import RunSpec
 
 FILE: Final = "submission.json"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from tbh_action.doctor.check import Check, fail, ok, warn
-from tbh_action.hardware import flavors_of
+from tbh_action.policy.hardware import flavors_of
 from tbh_action.server.hub_errors import explain, hub_errors, status_of
 
 if TYPE_CHECKING:

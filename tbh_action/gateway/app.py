@@ -17,13 +17,13 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 from starlette.types import Receive, Scope, Send
 
-from tbh_action.failures import Interval
 from tbh_action.gateway.balance import Upstream, choose
 from tbh_action.gateway.call import Answer, Call, TooLargeError, climbs, header, read_call
 from tbh_action.gateway.forward import forward
 from tbh_action.gateway.outages import OutageLog, outage_event
 from tbh_action.gateway.retry import Trouble, pause_before_retry, repeatable
 from tbh_action.gateway.stats import StatsBook, TrialStats
+from tbh_action.scoring.failures import Interval
 
 _CONNECT_SECONDS: Final = 10.0
 _WRITE_SECONDS: Final = 120.0

@@ -10,7 +10,7 @@ from collections import deque
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tbh_action.failures import Interval
+from tbh_action.scoring.failures import Interval
 
 # Calls that wait for a server try again at least this often (see retry.py), so a longer silence
 # says nothing about the server.

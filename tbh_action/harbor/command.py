@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import NotStartedError
-from tbh_action.failures import error_policy_overrides
 from tbh_action.rundir import RunDir
+from tbh_action.scoring.failures import error_policy_overrides
 from tbh_action.spec import BenchmarkSpec, RunSpec
 
 PLUGIN: Final = "tbh_action.harbor.plugin:TbhPlugin"

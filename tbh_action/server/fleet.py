@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tbh_action.failures import Interval
 from tbh_action.gateway import Gateway, Upstream
+from tbh_action.scoring.failures import Interval
 from tbh_action.server.live_server import LiveServer
 
 

@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tbh_action.errors import NotStartedError
-from tbh_action.failures import Interval
 from tbh_action.gateway import Gateway
+from tbh_action.scoring.failures import Interval
 from tbh_action.server import hf_job
 from tbh_action.server.bring_up import POLL, ReadyServer, check_endpoint, until_ready
 from tbh_action.server.fleet import Fleet

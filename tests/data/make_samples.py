@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tbh_action.failures import Interval, judge
+from tbh_action.scoring.failures import Interval, judge
 from tbh_action.harbor.trial import Phase, Tokens, Trial, TrialError
-from tbh_action.ledger import Attempt, attempt_of
-from tbh_action.outcomes import plan_of
-from tbh_action.results import RunFacts, build, write
+from tbh_action.scoring.ledger import Attempt, attempt_of
+from tbh_action.scoring.outcomes import plan_of
+from tbh_action.scoring.results import RunFacts, build, write
 
 HERE = Path(__file__).parent
 NAMES = (HERE / "terminal-bench-2.1-tasks.txt").read_text(encoding="utf-8").split()

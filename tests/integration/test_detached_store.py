@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import _http
 
-from tbh_action import state as run_state
+from tbh_action.controller import state as run_state
 from tbh_action.detached import job as controller
 from tbh_action.detached.controller import stop_leftovers
 from tbh_action.detached.store import Store, open_store

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tbh_action.failures import error_policy_overrides
 from tbh_action.harbor.job_dir import read_job
 from tbh_action.harbor.trial import Tokens, read_trial
-from tbh_action.scoring import score_job
+from tbh_action.scoring.directory import score_job
+from tbh_action.scoring.failures import error_policy_overrides
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

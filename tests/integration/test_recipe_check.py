@@ -14,7 +14,7 @@ import pytest
 from tbh_action.errors import IncompleteError, NotStartedError
 from tbh_action.loopback.client import LoopbackHub
 from tbh_action.loopback.tasks import DEMO_MODEL_RECIPE
-from tbh_action.recipe_check import Answer, Tried, bounded, new_check_dir, remarks, try_recipe
+from tbh_action.recipes.check import Answer, Tried, bounded, new_check_dir, remarks, try_recipe
 from tbh_action.rundir import RunDir
 from tbh_action.spec import RunSpec
 from tests.integration.hub_stand import HubStand, hub_stand, spec, wait_for

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tbh_action import provenance, spec_file, state
+from tbh_action.controller import spec_file, state
+from tbh_action.controller.preflight import known_tasks
 from tbh_action.loopback.client import LoopbackHub
-from tbh_action.preflight import known_tasks
+from tbh_action.publishing import provenance
 from tbh_action.rundir import RunDir
 from tests.integration.runs import DEMO, outcomes, results, tasks, tbh
 

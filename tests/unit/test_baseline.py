@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tbh_action.baseline import (
+from tbh_action.comparison.baseline import (
     Baseline,
     baseline_or_reason,
     check_baseline,
@@ -13,7 +13,7 @@ from tbh_action.baseline import (
     commit_of,
     find_baseline,
 )
-from tbh_action.earlier import Earlier, EarlierRun
+from tbh_action.comparison.earlier import Earlier, EarlierRun
 from tbh_action.errors import SpecError
 from tests.factories import results, write
 

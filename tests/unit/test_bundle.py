@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tbh_action import results
-from tbh_action.bundle import make_bundle
 from tbh_action.errors import SpecError
+from tbh_action.publishing.bundle import make_bundle
 from tbh_action.redact import Redactor
 from tbh_action.rundir import RunDir, write_json
+from tbh_action.scoring import results
 from tests.published import finished_run
 
 SECRET = "correct-horse-battery"

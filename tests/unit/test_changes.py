@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tbh_action.changes import CHANGES, Tally, change_of, changes, coverage, tally
+from tbh_action.comparison.changes import CHANGES, Tally, change_of, changes, coverage, tally
 from tests.factories import results, row
 
 

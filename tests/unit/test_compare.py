@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tbh_action.changes import CHANGES
-from tbh_action.compare import Criteria, compare
+from tbh_action.comparison.changes import CHANGES
+from tbh_action.comparison.compare import Criteria, compare
 from tests.factories import results, row
 
 BASELINE = {

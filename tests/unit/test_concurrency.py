@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbh_action.concurrency import (
+from tbh_action.policy.concurrency import (
     BEARABLE,
     FAILURES_TO_DECREASE,
     INVESTED,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tbh_action.conditions import (
+from tbh_action.comparison.conditions import (
     differing,
     is_model_side,
     measurement_fields,

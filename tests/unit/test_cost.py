@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbh_action.cost import Budget, Rates, budget, projected, rates, running_seconds, spend
+from tbh_action.policy.cost import Budget, Rates, budget, projected, rates, running_seconds, spend
 from tbh_action.server.hf_job import PaidJob
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

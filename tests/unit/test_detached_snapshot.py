@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tbh_action import ledger
 from tbh_action.detached import snapshot
 from tbh_action.detached.snapshot import ChangedError
 from tbh_action.errors import SpecError
-from tbh_action.ledger import Attempt
 from tbh_action.rundir import RunDir
+from tbh_action.scoring import ledger
+from tbh_action.scoring.ledger import Attempt
 
 
 def run_with(tmp_path: Path, *trials: str) -> RunDir:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tbh_action import difference
-from tbh_action.changes import tally
-from tbh_action.difference import Difference, paired_difference
-from tbh_action.stats import Estimate
+from tbh_action.comparison import difference
+from tbh_action.comparison.changes import tally
+from tbh_action.comparison.difference import Difference, paired_difference
+from tbh_action.comparison.stats import Estimate
 from tests.factories import results
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy import special, stats
 
-from tbh_action.distributions import beta_cdf, binomial_at_least, student_t_critical
+from tbh_action.comparison.distributions import beta_cdf, binomial_at_least, student_t_critical
 
 
 @pytest.mark.parametrize("a", [0.5, 1.0, 3.0, 44.5, 1000.0])

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from tbh_action.earlier import EarlierRun, find_results, instant_of, read_earlier, read_results
+from tbh_action.comparison.earlier import (
+    EarlierRun,
+    find_results,
+    instant_of,
+    read_earlier,
+    read_results,
+)
 from tbh_action.errors import SpecError
 from tests.factories import results, write
 

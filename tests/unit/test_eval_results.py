@@ -8,9 +8,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 
-from tbh_action import results
 from tbh_action.errors import IncompleteError, SpecError
-from tbh_action.eval_results import benchmark_dataset, entry_of, file_with
+from tbh_action.publishing.eval_results import benchmark_dataset, entry_of, file_with
+from tbh_action.scoring import results
 from tests.published import finished_run
 
 WHERE = {"dataset": "o/bench", "task": "bench_1", "source_url": "https://hub.example/run"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from trials import at, error, outage, trial
 
-from tbh_action.failure_types import (
+from tbh_action.harbor.trial import Phase
+from tbh_action.scoring.failure_types import (
     AGENT_TIMEOUT,
     AGENT_TYPES,
     HARBOR_KNOWS,
@@ -16,7 +17,7 @@ from tbh_action.failure_types import (
     VERIFIER_TYPES,
     error_policy_overrides,
 )
-from tbh_action.failures import (
+from tbh_action.scoring.failures import (
     Judgement,
     RepeatPolicy,
     judge,
@@ -24,7 +25,6 @@ from tbh_action.failures import (
     setup_burst,
     status_in,
 )
-from tbh_action.harbor.trial import Phase
 
 
 def test_judge__no_exception_and_a_reward_is_scored() -> None:

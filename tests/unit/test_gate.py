@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tbh_action.compare import compare
+from tbh_action.comparison.compare import compare
+from tbh_action.comparison.gate import FailOn, Gate, Policy, decide, parse_fail_on
 from tbh_action.errors import SpecError
-from tbh_action.gate import FailOn, Gate, Policy, decide, parse_fail_on
 from tests.factories import results, row
 
 BASELINE = {"name": "run-0", "source": "x", "commit": None, "date": None, "why": "w"}

@@ -6,10 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tbh_action.compare import Criteria
-from tbh_action.gate import FailOn, Policy
-from tbh_action.gate_options import baseline_option, gate_options, judgement_from
-from tbh_action.judge import Judgement
+from tbh_action.comparison.compare import Criteria
+from tbh_action.comparison.gate import FailOn, Policy
+from tbh_action.comparison.gate_options import baseline_option, gate_options, judgement_from
+from tbh_action.comparison.judge import Judgement
 
 
 def asked(*args: str, env: dict[str, str] | None = None) -> Judgement:

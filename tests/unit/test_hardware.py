@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from huggingface_hub import JobHardwareInfo
 
-from tbh_action.hardware import Flavor, flavors_of, prices_of
+from tbh_action.policy.hardware import Flavor, flavors_of, prices_of
 
 
 def machine(**changes: object) -> JobHardwareInfo:

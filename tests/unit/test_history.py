@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tbh_action.earlier import EarlierRun
-from tbh_action.history import flaky_tasks, trend
-from tbh_action.stats import cluster_rate, wilson
+from tbh_action.comparison.earlier import EarlierRun
+from tbh_action.comparison.history import flaky_tasks, trend
+from tbh_action.comparison.stats import cluster_rate, wilson
 from tests.factories import results
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from tbh_action.baseline import Baseline
-from tbh_action.earlier import EarlierRun
-from tbh_action.gate import Policy, parse_fail_on
-from tbh_action.judge import Judgement, judged
+from tbh_action.comparison.baseline import Baseline
+from tbh_action.comparison.earlier import EarlierRun
+from tbh_action.comparison.gate import Policy, parse_fail_on
+from tbh_action.comparison.judge import Judgement, judged
 from tests.factories import results
 
 JUDGEMENT = Judgement()

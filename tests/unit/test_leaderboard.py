@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tbh_action import results as results_
 from tbh_action.errors import SpecError
-from tbh_action.leaderboard import doubts, harbor_config, prepare_submission, version_of
+from tbh_action.publishing.leaderboard import doubts, harbor_config, prepare_submission, version_of
 from tbh_action.redact import Redactor
 from tbh_action.rundir import RunDir, write_json
+from tbh_action.scoring import results as results_
 from tests.factories import results, rows
 from tests.published import finished_run
 

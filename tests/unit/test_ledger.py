@@ -8,7 +8,8 @@ import pytest
 from trials import at, attempt, broken, document, failure, outage, put
 
 from tbh_action.harbor.trial import Tokens
-from tbh_action.ledger import (
+from tbh_action.rundir import RunDir
+from tbh_action.scoring.ledger import (
     Attempt,
     append_attempts,
     archive_trials,
@@ -19,7 +20,6 @@ from tbh_action.ledger import (
     restore,
     retryable,
 )
-from tbh_action.rundir import RunDir
 
 
 @pytest.fixture

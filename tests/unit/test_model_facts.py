@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import HfApi
 
 from tbh_action.errors import SpecError
-from tbh_action.model_facts import GgufFile, ModelFacts, gguf_files, look_up, weight_bytes
+from tbh_action.recipes.model_facts import GgufFile, ModelFacts, gguf_files, look_up, weight_bytes
 from tests.unit.stub_hub import SHA, StubHub, stub_hub
 
 

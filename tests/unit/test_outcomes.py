@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trials import at, attempt, broken
 
-from tbh_action.combine import combine
-from tbh_action.ledger import Attempt
-from tbh_action.outcomes import (
+from tbh_action.scoring.combine import combine
+from tbh_action.scoring.ledger import Attempt
+from tbh_action.scoring.outcomes import (
     Plan,
     first_pass,
     name_tasks,
@@ -22,8 +22,8 @@ from tbh_action.outcomes import (
     plan_of,
     unplanned,
 )
-from tbh_action.results import RunFacts, build, dumps
-from tbh_action.scores import figures
+from tbh_action.scoring.results import RunFacts, build, dumps
+from tbh_action.scoring.scores import figures
 
 TASKS = ["demo/a", "demo/b", "demo/c"]
 

@@ -12,8 +12,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
-from tbh_action import paired
-from tbh_action.paired import (
+from tbh_action.comparison import paired
+from tbh_action.comparison.paired import (
     Pairs,
     detectable_drop,
     detectable_mean_drop,

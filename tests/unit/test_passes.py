@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbh_action.passes import FRUITLESS_CUTS, Remaining, next_step
-from tbh_action.state import PassRecord
+from tbh_action.controller.state import PassRecord
+from tbh_action.policy.passes import FRUITLESS_CUTS, Remaining, next_step
 
 
 def record(kind: str = "run", **changes: Any) -> PassRecord:

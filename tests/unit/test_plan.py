@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbh_action.harbor.tasks import TaskInfo
-from tbh_action.hardware import Flavor
-from tbh_action.plan import (
+from tbh_action.policy.hardware import Flavor
+from tbh_action.policy.plan import (
     HISTORY_SLACK,
     HOSTED_LEG,
     SANDBOX_LIFE,
@@ -16,8 +16,8 @@ from tbh_action.plan import (
     make_plan,
     problems,
 )
-from tbh_action.plan_text import render
-from tbh_action.schedule import OVERHEAD
+from tbh_action.policy.plan_text import render
+from tbh_action.policy.schedule import OVERHEAD
 from tbh_action.spec import RunSpec, validate_spec
 
 FLAVORS = {

@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from tbh_action.controller.state import RunState
 from tbh_action.harbor.lock import JobLock
 from tbh_action.harbor.tasks import TaskInfo, TaskList
-from tbh_action.provenance import (
+from tbh_action.publishing.provenance import (
     ci_run,
     collect,
     installed_versions,
@@ -17,7 +18,6 @@ from tbh_action.provenance import (
 from tbh_action.resolve import resolve
 from tbh_action.rundir import RunDir
 from tbh_action.server.hf_job import new_server
-from tbh_action.state import RunState
 
 TASKS = TaskList(
     tasks=(

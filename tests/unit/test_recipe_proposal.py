@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tbh_action.errors import SpecError
 from tbh_action.loopback.hardware import hardware
-from tbh_action.model_facts import GgufFile, ModelFacts
-from tbh_action.model_families import FAMILIES, family_of, parser_flags
-from tbh_action.model_memory import Machine, Need, cache_per_token, fit, machines_of
-from tbh_action.recipe_proposal import Proposal, file_name, propose
+from tbh_action.recipes.model_facts import GgufFile, ModelFacts
+from tbh_action.recipes.model_families import FAMILIES, family_of, parser_flags
+from tbh_action.recipes.model_memory import Machine, Need, cache_per_token, fit, machines_of
+from tbh_action.recipes.proposal import Proposal, file_name, propose
 from tbh_action.resolve import resolve
 from tests.unit.test_recipes import known_flags, wrong_flags
 

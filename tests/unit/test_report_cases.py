@@ -13,7 +13,7 @@ from tbh_action.escape import one_line
 from tbh_action.redact import Redactor
 from tbh_action.report import terminal
 from tbh_action.report.write import write_all
-from tbh_action.scoring import score_directory
+from tbh_action.scoring.directory import score_directory
 from tests.unit.test_report_markdown import Page, cmark
 
 JOBS = Path(__file__).parents[1] / "cases" / "jobs"

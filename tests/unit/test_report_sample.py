@@ -12,7 +12,9 @@ import tbh_action
 from tests import report_sample
 
 SCHEMA = json.loads(
-    Path(tbh_action.__file__).with_name("results.schema.json").read_text(encoding="utf-8")
+    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
+        encoding="utf-8"
+    )
 )
 
 

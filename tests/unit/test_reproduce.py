@@ -11,13 +11,13 @@ from click.testing import CliRunner
 
 from tbh_action.commands.reproduce import reproduce_command
 from tbh_action.commands.run_options import spec_options
+from tbh_action.controller.state import RunState
 from tbh_action.errors import SpecError
 from tbh_action.harbor.tasks import TaskList
-from tbh_action.provenance import collect
-from tbh_action.reproduce import argv_of, options_of, pinned_spec, reproduction
+from tbh_action.publishing.provenance import collect
+from tbh_action.publishing.reproduce import argv_of, options_of, pinned_spec, reproduction
 from tbh_action.resolve import resolve
 from tbh_action.spec import RunSpec
-from tbh_action.state import RunState
 
 COMMIT = "c" * 40
 SAMPLE = json.loads(

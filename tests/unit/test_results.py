@@ -14,12 +14,14 @@ from trials import at, attempt, broken
 import tbh_action
 from tbh_action.errors import SpecError
 from tbh_action.harbor.trial import Tokens
-from tbh_action.outcomes import plan_of
-from tbh_action.results import RunFacts, build, dumps, read, write
+from tbh_action.scoring.outcomes import plan_of
+from tbh_action.scoring.results import RunFacts, build, dumps, read, write
 
 DATA = Path(__file__).parent.parent / "data"
 SCHEMA = json.loads(
-    (Path(tbh_action.__file__).parent / "results.schema.json").read_text(encoding="utf-8")
+    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
+        encoding="utf-8"
+    )
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SAMPLES = ["results-sample.json", "results-sample-baseline.json", "results-hostile.json"]
@@ -40,8 +42,8 @@ def test_schema__samples_fit(name: str) -> None:
 
 
 def test_schema__a_judged_document_fits() -> None:
-    from tbh_action.baseline import find_baseline
-    from tbh_action.judge import Judgement, judged
+    from tbh_action.comparison.baseline import find_baseline
+    from tbh_action.comparison.judge import Judgement, judged
 
     results = _sample()
     baseline = find_baseline(str(DATA / SAMPLES[1]), results)

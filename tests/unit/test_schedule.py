@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbh_action.harbor.tasks import TaskInfo
-from tbh_action.schedule import (
+from tbh_action.policy.schedule import (
     OVERHEAD,
     UNKNOWN_AGENT_TIME,
     Admission,

@@ -10,12 +10,14 @@ import jsonschema
 import pytest
 
 import tbh_action
-from tbh_action.results import dumps
-from tbh_action.scoring import score_directory
+from tbh_action.scoring.directory import score_directory
+from tbh_action.scoring.results import dumps
 
 CASES = sorted((Path(__file__).parent.parent / "cases" / "jobs").iterdir())
 SCHEMA = json.loads(
-    (Path(tbh_action.__file__).parent / "results.schema.json").read_text(encoding="utf-8")
+    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
+        encoding="utf-8"
+    )
 )
 
 

@@ -19,15 +19,17 @@ from trials import attempt, document, failure, put
 import tbh_action
 from tbh_action.commands.score import score_command
 from tbh_action.errors import SpecError
-from tbh_action.ledger import append_attempts, reconcile
-from tbh_action.results import dumps, read, write
 from tbh_action.rundir import RunDir, write_json
-from tbh_action.scoring import score_directory, score_job
+from tbh_action.scoring.directory import score_directory, score_job
+from tbh_action.scoring.ledger import append_attempts, reconcile
+from tbh_action.scoring.results import dumps, read, write
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = ROOT / "tests" / "cases" / "jobs"
 SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((Path(tbh_action.__file__).parent / "results.schema.json").read_text("utf-8"))
+    json.loads(
+        (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text("utf-8")
+    )
 )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbh_action.errors import SpecError
-from tbh_action.shard import Shard, parse_shard, shard_of, tasks_of_shard
+from tbh_action.policy.shard import Shard, parse_shard, shard_of, tasks_of_shard
 
 NAMES = (
     (Path(__file__).parent.parent / "data" / "terminal-bench-2.1-tasks.txt")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tbh_action.controller.state import PassRecord, RunState, belongs_to, load, new_state, save
 from tbh_action.errors import SpecError
 from tbh_action.labels import label_value
 from tbh_action.rundir import RunDir
 from tbh_action.server.hf_job import PaidJob
-from tbh_action.state import PassRecord, RunState, belongs_to, load, new_state, save
 
 LONG = "qwen3-coder-30b-a3b-instruct-fp8-terminal-bench-2.1"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tbh_action.controller.state_file import pack, unpack
 from tbh_action.errors import IncompleteError, SpecError
 from tbh_action.rundir import RunDir, open_run_dir
-from tbh_action.state_file import pack, unpack
 
 
 @pytest.fixture

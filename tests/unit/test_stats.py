@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from tbh_action.stats import (
+from tbh_action.comparison.stats import (
     cluster_rate,
     mean_pass_at_k,
     mean_pass_hat_k,

@@ -8,10 +8,11 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from tbh_action import publish, results
-from tbh_action.earlier import EarlierRun
-from tbh_action.published import key_of
-from tbh_action.store_page import COLUMNS, card, history_page, table
+from tbh_action.comparison.earlier import EarlierRun
+from tbh_action.publishing import publish
+from tbh_action.publishing.published import key_of
+from tbh_action.publishing.store_page import COLUMNS, card, history_page, table
+from tbh_action.scoring import results
 from tests.factories import results as make
 from tests.published import finished_run
 

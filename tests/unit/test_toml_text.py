@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbh_action import recipes, toml_text
+from tbh_action import recipes
+from tbh_action.recipes import toml_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tbh_action import ledger
-from tbh_action.bundle import MANIFEST, file_facts, make_bundle
 from tbh_action.commands.verify import verify_command
 from tbh_action.errors import SpecError
-from tbh_action.fingerprint import fingerprint_of
+from tbh_action.publishing.bundle import MANIFEST, file_facts, make_bundle
+from tbh_action.publishing.verify import verify
 from tbh_action.redact import Redactor
-from tbh_action.results import dumps
 from tbh_action.rundir import RunDir, write_json
-from tbh_action.verify import verify
+from tbh_action.scoring import ledger
+from tbh_action.scoring.fingerprint import fingerprint_of
+from tbh_action.scoring.results import dumps
 from tests.published import CASE, again, finished_run
 
 Tamper = Callable[[Path], None]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tbh_action.harbor.tasks import TaskInfo
-from tbh_action.watchdog import (
+from tbh_action.policy.watchdog import (
     AGENT_SETUP_TIMEOUT,
     BUILD_TIMEOUT,
     CANCEL_GRACE,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tbh_action.failures import Interval
 from tbh_action.harbor.trial import Phase, Trial, TrialError
-from tbh_action.ledger import Attempt
+from tbh_action.scoring.failures import Interval
+from tbh_action.scoring.ledger import Attempt
 
 NOON = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 

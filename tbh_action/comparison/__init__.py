@@ -1,0 +1,1 @@
+"""Better or worse than before: statistics, comparison, gate, history."""

@@ -1,0 +1,1 @@
+"""The decisions of a run, as pure functions: what starts, repeats, stops, and what it costs."""

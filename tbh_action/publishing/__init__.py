@@ -1,0 +1,1 @@
+"""A run that others can find, check and repeat."""
