@@ -137,9 +137,6 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "two sources": (
         (*REPO, DEMO_REPO_URL, "--path", "empty"), {}, 2, "exactly one source of tasks",
     ),
-    "no task matches": (
-        (*RUN, "--include-task", "x-*", "--include-task", "y-*"), {}, 0, "",
-    ),
     "nothing matches": (
         ("run", *RECIPE, "--path", str(DEMO_TASKS), *tasks("x-*")), {}, 3, "No tasks matched",
     ),
@@ -158,7 +155,6 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "cleanup, wrong token": (("cleanup",), {"HF_TOKEN": "hf_no"}, 3, "Cannot list the Hub's jobs"),
     "cleanup, no Hub": (("cleanup",), {"HF_ENDPOINT": NOWHERE}, 3, "Cannot list the Hub's jobs"),
 }  # fmt: skip
-del CASES["no task matches"]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -257,12 +253,12 @@ def test_run__what_is_wrong_leaves_a_directory_that_the_right_call_may_use(
 
 
 def test_dry_run__starts_nothing_and_shows_no_token(hub: LoopbackHub, world: Path) -> None:
-    env = {"OPENAI_API_KEY": "sk-secret"}
+    env, calls = {"OPENAI_API_KEY": "sk-secret"}, len(hub.calls())
     code, said = tbh(hub, *RUN, "--dry-run", cwd=world, env=env)
     assert code == 0
     assert "hf jobs run" in said
     assert "harbor run -c" in said
     for secret in (hub.token, "sk-secret"):
         assert secret not in said
-    assert hub.calls() == []
+    assert len(hub.calls()) == calls
     assert not (world / "runs").exists()

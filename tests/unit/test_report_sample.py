@@ -11,11 +11,8 @@ import pytest
 import tbh_action
 from tests import report_sample
 
-SCHEMA = json.loads(
-    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
-        encoding="utf-8"
-    )
-)
+SCHEMA_FILE = Path(tbh_action.__file__).parent / "scoring" / "results.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", ["seed_final", "regression", "incomplete", "hostile"])

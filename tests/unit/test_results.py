@@ -18,11 +18,8 @@ from tbh_action.scoring.outcomes import plan_of
 from tbh_action.scoring.results import RunFacts, build, dumps, read, write
 
 DATA = Path(__file__).parent.parent / "data"
-SCHEMA = json.loads(
-    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
-        encoding="utf-8"
-    )
-)
+SCHEMA_FILE = Path(tbh_action.__file__).parent / "scoring" / "results.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SAMPLES = ["results-sample.json", "results-sample-baseline.json", "results-hostile.json"]
 

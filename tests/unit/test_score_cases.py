@@ -14,11 +14,8 @@ from tbh_action.scoring.directory import score_directory
 from tbh_action.scoring.results import dumps
 
 CASES = sorted((Path(__file__).parent.parent / "cases" / "jobs").iterdir())
-SCHEMA = json.loads(
-    (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text(
-        encoding="utf-8"
-    )
-)
+SCHEMA_FILE = Path(tbh_action.__file__).parent / "scoring" / "results.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)

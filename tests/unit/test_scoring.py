@@ -26,11 +26,8 @@ from tbh_action.scoring.results import dumps, read, write
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = ROOT / "tests" / "cases" / "jobs"
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads(
-        (Path(tbh_action.__file__).parent / "scoring" / "results.schema.json").read_text("utf-8")
-    )
-)
+SCHEMA_FILE = Path(tbh_action.__file__).parent / "scoring" / "results.schema.json"
+SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text("utf-8")))
 
 
 def _lock(job: Path, *names: str) -> None:
