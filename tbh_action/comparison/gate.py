@@ -169,7 +169,7 @@ def _doubts_about_run(results: Mapping[str, Any], policy: Policy) -> list[str]:
         )
     if not results["run"]["complete"]:
         why = results["run"].get("stop_reason")
-        doubts.append(f"The run is not complete{f': {why}' if why else ''}.")
+        doubts.append(f"The run is incomplete: {str(why or 'it was stopped early').rstrip('.')}.")
     unclassified = [row["task"] for row in results["tasks"] if row["class"] == "unclassified"]
     if unclassified:
         doubts.append(

@@ -94,7 +94,7 @@ def verdict(results: Results) -> Verdict:
     reasons.append(words.incomplete(results))
     level, title = _level(results)
     if level == "none":
-        reasons.append("There is no earlier run to compare with.")
+        reasons.append("There was no earlier run to compare with.")
     return Verdict(level=level, title=title, sentences=_unique(reasons))
 
 

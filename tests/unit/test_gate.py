@@ -124,7 +124,7 @@ def test_decide__bad_news_wins_over_doubt() -> None:
 def test_decide__incomplete_run_is_no_green() -> None:
     decision = gate(results(GOOD, complete=False, stop_reason="the budget was spent"), GOOD)
     assert decision.exit_code == 4
-    assert "The run is not complete: the budget was spent." in decision.reasons
+    assert "The run is incomplete: the budget was spent." in decision.reasons
 
 
 def test_decide__not_comparable_is_no_answer() -> None:
