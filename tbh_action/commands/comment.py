@@ -83,10 +83,10 @@ def _write(
         results, text = _results(run_dir, file)
         if state == "issue":
             _issue(page, results, text, options["repository"])
-        elif _has_thread(page):
+        elif _has_thread(page, options):
             page.comment(results, text)
         return
-    if not _has_thread(page):
+    if not _has_thread(page, options):
         return
     assert page.thread is not None
     if state == "in_progress":
@@ -101,8 +101,10 @@ def _write(
                 page.thread.delete(comment)
 
 
-def _has_thread(page: Page) -> bool:
-    if page.thread is None and page.mode != "never":
+def _has_thread(page: Page, options: dict[str, Any]) -> bool:
+    if page.thread is None and page.mode == "auto" and page.context.event and not options["pr"]:
+        click.echo("No comment: this run belongs to no pull request, or has no GITHUB_TOKEN.")
+    elif page.thread is None and page.mode != "never":
         page.runner.warn(
             "No comment",
             "it needs GITHUB_TOKEN, a repository and a pull request (--repo, --pr, or an event "

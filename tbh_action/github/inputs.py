@@ -28,7 +28,7 @@ PAID: Final = ASKED | LEG
 DETACHED: Final = frozenset({"submit", "collect", "cancel"})
 COMMANDS: Final = (
     *("run", "resume", "merge", "report", "compare", "comment", "releases", "cleanup"),
-    *("submit", "collect", "cancel"),
+    *("publish", "submit", "collect", "cancel"),
 )
 # Inputs that the action itself handles; they are no options of a command.
 OWN: Final = (
@@ -98,7 +98,7 @@ TABLE: Final[Mapping[str, Input]] = {
     "state": Input("text", LEG),
     "shard": _TEXT,
     "name": Input("text", ASKED | {"cleanup"}, frozenset({"collect", "cancel"})),
-    "run-dir": Input("text", RUN, frozenset({"resume", "report", "comment", "compare"})),
+    "run-dir": Input("text", RUN, frozenset({"resume", "report", "comment", "compare", "publish"})),
     # Shards and legs that are joined.
     "runs": Input("paths", frozenset(), frozenset({"merge"})),
     "out": Input("text", frozenset({"merge", "report", "collect"})),
@@ -113,13 +113,17 @@ TABLE: Final[Mapping[str, Input]] = {
     "templates": Input("text", LEG | {"merge", "report", "collect"}),
     "comment": Input("text", LEG | {"merge", "comment", "collect"}),
     "comment-state": Input("text", frozenset({"comment"})),
-    # Releases.
+    # Releases, and what is kept of them.
+    "publish-to": Input("text", frozenset({"publish"})),
     "issue": Input("boolean", frozenset({"comment"})),
     "store": Input("text", frozenset({"releases"})),
     "tags": Input("text", frozenset({"releases"})),
 }
 # The option's name where it is not the input's.
-_FLAGS: Final[Mapping[tuple[str, str], str]] = {("cleanup", "name"): "--run"}
+_FLAGS: Final[Mapping[tuple[str, str], str]] = {
+    ("cleanup", "name"): "--run",
+    ("publish", "publish-to"): "--to",
+}
 _COMMENT_STATES: Final = ("result", "in-progress", "finish", "minimise", "delete")
 
 
@@ -233,7 +237,7 @@ def _number(text: str) -> str:
         value = float(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is no number") from error
-    if not math.isfinite(value) or "_" in text:
+    if not math.isfinite(value) or not text.isascii() or "_" in text:
         raise ValueError(f"{text!r} is no number")
     return text
 
