@@ -66,3 +66,16 @@ def test_workflows__no_expression_stands_in_a_script() -> None:
             r"^( +)run: (?:\|\n((?:\1 +.*\n|\n)+)|(.*)\n)", file.read_text("utf-8"), re.MULTILINE
         )
         assert all("${{" not in block + line for _, block, line in scripts), file.name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/workflows.md", "docs/detached.md"])
+def test_actionlint__the_workflows_in_the_documentation_are_clean(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    whole = [block for block in blocks if "\njobs:" in block and "\non:" in block]
+    assert whole
+    for block in whole:
+        ended = subprocess.run(
+            [BIN / "actionlint", "-"], input=block, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, f"{block}\n{ended.stdout}{ended.stderr}"

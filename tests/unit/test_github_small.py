@@ -148,13 +148,11 @@ def comment_env(hub: LoopbackGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("comment_env")
-def test_comment_command__writes_minimises_and_deletes(hub: LoopbackGitHub) -> None:
+def test_comment_command__writes_minimises_and_deletes(hub: LoopbackGitHub, tmp_path: Path) -> None:
     where = ["--repo", "octo/repo", "--pr", "5", "--key", "k"]
-    sample = ["--results", str(ROOT / "tests/data/results-sample.json")]
-    with CliRunner().isolated_filesystem():
-        copy = Path("results.json")
-        copy.write_text(Path(sample[1]).read_text(encoding="utf-8"), encoding="utf-8")
-        written = CliRunner().invoke(comment_command, [*where, "--results", str(copy)])
+    copy = tmp_path / "results.json"
+    copy.write_bytes((ROOT / "tests/data/results-sample.json").read_bytes())
+    written = CliRunner().invoke(comment_command, [*where, "--results", str(copy)])
     assert written.exit_code == 0, written.output
     (comment,) = hub.comments
     assert "of 89 passed" in comment["body"]
