@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import signal
 import time
 from typing import Any
@@ -17,7 +19,7 @@ _WAYS: dict[str, dict[str, Any]] = {
     "never": {"hang": True},
 }
 # Calls, the part of a run that makes them, and how often they fail before they work again.
-_JOBS_CALLS = (
+_JOBS_CALLS: tuple[tuple[str, dict[str, str]], ...] = (
     ("whoami", {}),
     ("jobs.hardware", {}),
     ("jobs.create", {"kind": "server"}),
@@ -178,7 +180,6 @@ def _sandboxes() -> list[Case]:
 def _machine() -> list[Case]:
     def kill_harbor(scene: Scene) -> None:
         import json
-        import os
 
         scene.until("agent-start", 2)
         state = json.loads(scene.run_dir.state.read_text(encoding="utf-8"))
@@ -186,11 +187,56 @@ def _machine() -> list[Case]:
 
     return [
         Case(name="Harbor killed", act=kill_harbor, quick=True),
-        Case(
-            name="clock an hour behind",
-            env={"TZ": "UTC", "LD_PRELOAD": ""},
-            codes=frozenset({0, 3}),
-        ),
+        *_clocks(),
+        *_disk(),
+    ]
+
+
+def _clocks() -> list[Case]:
+    """Needs a C compiler, for `clock.c`."""
+    if shutil.which("cc") is None:
+        print("left out: clock jumps (no C compiler)")
+        return []
+
+    def jump(seconds: int) -> Any:
+        def act(scene: Scene) -> None:
+            scene.until("agent-start", 2)
+            scene.set_clock(seconds)
+
+        return act
+
+    slow = {"model_thinking": 0.5}
+    return [
+        Case(name="clock jumps an hour ahead", clock=0, act=jump(3600), settings=slow),
+        Case(name="clock jumps an hour back", clock=0, act=jump(-3600), settings=slow),
+        Case(name="clock a minute behind", clock=-60),
+    ]
+
+
+def _disk() -> list[Case]:
+    """Needs root, for a file system of its own."""
+    if os.geteuid() != 0:
+        print("left out: disk full (needs root)")
+        return []
+
+    def fill(scene: Scene) -> None:
+        scene.until("agent-start", 2)
+        filler = scene.fill_disk()
+        assert scene.process is not None
+        while scene.process.poll() is None:
+            time.sleep(0.1)
+        filler.unlink()
+
+    def fill_for_a_while(scene: Scene) -> None:
+        scene.until("agent-start", 2)
+        filler = scene.fill_disk()
+        time.sleep(4)
+        filler.unlink()
+
+    slow = {"model_thinking": 0.5}
+    return [
+        Case(name="disk full, then freed", act=fill, disk_mb=1200, again=1, settings=slow),
+        Case(name="disk full for 4 s", act=fill_for_a_while, disk_mb=1200, again=1, settings=slow),
     ]
 
 

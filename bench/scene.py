@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,9 @@ class Case:
     `act` is called in a thread of its own once `tbh run` has started. `codes` are the right exit
     codes of the last call. `unscored`: classes that tasks without a score may have; with none,
     every task must be scored. `says` must be found in the output when the code is not 0. `again`
-    is how often the same command is given once more (after a kill).
+    is how often the same command is given once more (after a kill). `disk_mb`: the run lives on a
+    file system of that size (root only). `clock`: seconds that the wall clock is off
+    (`clock.c`); `Scene.set_clock` changes them.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Case:
     unscored: frozenset[str] = frozenset()
     says: str = ""
     again: int = 0
+    disk_mb: int = 0
+    clock: int | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     quick: bool = False
@@ -87,7 +91,7 @@ class Scene:
         for task in TRUTH:
             arguments += ["--include-task", task]
         arguments += ["--n-concurrent", "3", "--run-dir", str(self.run_dir.root)]
-        env = {**os.environ, **self.hub.environment(), **self.case.env}
+        env = {**os.environ, **self.hub.environment(), **self.case.env, **self._clock()}
         self.process = subprocess.Popen(
             [*TBH, *arguments, *self.case.args],
             env=env,
@@ -96,6 +100,31 @@ class Scene:
             text=True,
             start_new_session=True,
         )
+
+    def _clock(self) -> dict[str, str]:
+        if self.case.clock is None:
+            return {}
+        library = self.run_dir.root.with_name("clock.so")
+        source = Path(__file__).with_name("clock.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        self.set_clock(self.case.clock)
+        return {"LD_PRELOAD": str(library), "BENCH_CLOCK": str(self._clock_file)}
+
+    @property
+    def _clock_file(self) -> Path:
+        return self.run_dir.root.with_name("clock")
+
+    def set_clock(self, seconds: int) -> None:
+        """Puts the wall clock of `tbh` and Harbor off by so much from now on."""
+        self._clock_file.write_text(str(seconds), encoding="utf-8")
+
+    def fill_disk(self) -> Path:
+        """Writes until nothing more fits; returns the file to remove."""
+        filler = self.run_dir.root / ".filler"
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"\0" * 65536)
+        return filler
 
     def wait(self) -> int:
         assert self.process is not None
@@ -138,8 +167,10 @@ def play(case: Case) -> tuple[Row, str]:
     with (
         tempfile.TemporaryDirectory(prefix="tbh-bench-") as folder,
         LoopbackHub(faults=case.rules, settings=dict(case.settings)) as hub,
+        ExitStack() as stack,
     ):
         scene = Scene(hub, Path(folder) / "run", case)
+        stack.enter_context(_small_disk(scene.run_dir.root, case.disk_mb))
         started = time.monotonic()
         code = 0
         for turn in range(case.again + 1):
@@ -154,6 +185,19 @@ def play(case: Case) -> tuple[Row, str]:
         seconds = time.monotonic() - started
         hub.wait_until_idle(3)
         return _row(scene, code, seconds), scene.output
+
+
+@contextmanager
+def _small_disk(root: Path, size_mb: int) -> Iterator[None]:
+    if not size_mb:
+        yield
+        return
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", root], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", root], check=True)
 
 
 def _row(scene: Scene, code: int, seconds: float) -> Row:
