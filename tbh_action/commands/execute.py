@@ -17,7 +17,7 @@ from tbh_action.comparison.judge import Judgement
 from tbh_action.controller import run, state_file
 from tbh_action.controller.journal import Journal
 from tbh_action.controller.prepare import Prepared, Request, prepare
-from tbh_action.errors import EXIT_INCOMPLETE, NotStartedError, SpecError
+from tbh_action.errors import EXIT_INCOMPLETE, IncompleteError, NotStartedError, SpecError
 from tbh_action.github.surface import Page, begin
 from tbh_action.policy.plan import earlier_seconds
 from tbh_action.policy.shard import parse_shard
@@ -34,7 +34,7 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
     """Runs one leg and writes its answer. Returns the exit code (see errors.py).
 
     Raises:
-        SpecError, NotStartedError: with what to do.
+        SpecError, NotStartedError, IncompleteError: with what to do.
     """
     judgement = judgement_from(options)
     if judgement.baseline is not None:
@@ -63,6 +63,11 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
         except KeyboardInterrupt:
             click.echo(f"Interrupted. The state is in {run_dir.root}.", err=True)
             return 130
+        except OSError as error:  # a full disk; what is paid was stopped on the way here
+            raise IncompleteError(
+                f"Cannot go on: {error.strerror or error}. What was earned is in {run_dir.root}; "
+                "the same command goes on from there."
+            ) from error
         finally:
             if packed is not None and run_dir.spec.exists():
                 state_file.pack(run_dir, packed)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tbh_action.controller.leg import Leg
 from tbh_action.controller.state import PassRecord
+from tbh_action.errors import NotStartedError
 from tbh_action.harbor import command
 from tbh_action.harbor.job_dir import trial_directories
 from tbh_action.harbor.process import HarborProcess
@@ -64,8 +65,14 @@ def present_trials(run_dir: RunDir) -> list[str]:
 
 
 async def run_pass(leg: Leg, kind: str, env: dict[str, str]) -> PassEnd:
-    """Runs Harbor once and leaves ledger and state in step with what it did, however it ends."""
+    """Runs Harbor once and leaves ledger and state in step with what it did, however it ends.
+
+    Raises:
+        NotStartedError: there is no Harbor, or it cannot be started.
+    """
     state, run_dir = leg.state, leg.run_dir
+    resumes = (run_dir.harbor_job / "config.json").exists()
+    argv = command.resume_argv(run_dir.harbor_job) if resumes else command.run_argv(run_dir)
     number = len(state.passes) + 1
     record = PassRecord(number=number, kind=kind, started_at=utc_now())
     state.passes.append(record)
@@ -73,11 +80,14 @@ async def run_pass(leg: Leg, kind: str, env: dict[str, str]) -> PassEnd:
     before = ledger.read_attempts(run_dir.attempts)
     moves = _archive(leg, before)
     record.repeated = len(moves)
-    resumes = (run_dir.harbor_job / "config.json").exists()
-    argv = command.resume_argv(run_dir.harbor_job) if resumes else command.run_argv(run_dir)
     log_from = run_dir.harbor_log.stat().st_size if run_dir.harbor_log.exists() else 0
     started = time.monotonic()
-    harbor = await HarborProcess.start(argv, env, run_dir.harbor_log)
+    try:
+        harbor = await HarborProcess.start(argv, env, run_dir.harbor_log)
+    except OSError as error:
+        ledger.restore(moves)
+        state.passes.remove(record)
+        raise NotStartedError(f"Harbor cannot be started: {error.strerror}: {argv[0]}") from error
     state.harbor_pid = harbor.pid
     leg.save()
     leg.journal.event({"event": "pass_started", "pass": number, "kind": kind, "argv": argv})
@@ -135,11 +145,7 @@ def _close(leg: Leg, record: PassRecord, before: list[Attempt]) -> None:
         directory = run_dir.harbor_job / trial.trial
         if trial.phase == "waiting" and not (directory / "result.json").exists():
             shutil.rmtree(directory, ignore_errors=True)
-    outages = leg.outages()
-    late = ledger.reconcile(run_dir, pass_number=record.number, outages=outages)
-    changed = ledger.rejudge(run_dir, outages)
-    for attempt in changed:
-        leg.journal.say(f"{attempt.trial} is judged anew: {attempt.reason}")
+    late = _reconcile(leg, record.number)
     known = {attempt.trial for attempt in before}
     broken = {attempt.task for attempt in before if not attempt.scored}
     new = [a for a in ledger.read_attempts(run_dir.attempts) if a.trial not in known]
@@ -154,6 +160,20 @@ def _close(leg: Leg, record: PassRecord, before: list[Attempt]) -> None:
          "reason": record.reason, "trials": record.trials, "repaired": record.repaired}
     )  # fmt: skip
     leg.save()
+
+
+def _reconcile(leg: Leg, number: int) -> list[Attempt]:
+    """Brings the ledger in step. On a full disk the next leg does it."""
+    outages = leg.outages()
+    try:
+        late = ledger.reconcile(leg.run_dir, pass_number=number, outages=outages)
+        changed = ledger.rejudge(leg.run_dir, outages)
+    except OSError as error:
+        leg.journal.say(f"cannot write the ledger ({error.strerror}); it is repaired later")
+        return []
+    for attempt in changed:
+        leg.journal.say(f"{attempt.trial} is judged anew: {attempt.reason}")
+    return late
 
 
 def _last_line(run_dir: RunDir, start: int) -> str:

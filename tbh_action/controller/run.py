@@ -21,6 +21,7 @@ from tbh_action.errors import NotStartedError
 from tbh_action.gateway import Gateway, serve
 from tbh_action.harbor import command
 from tbh_action.harbor.adopt import set_concurrency
+from tbh_action.harbor.mend import mend
 from tbh_action.policy.passes import Remaining, Step, next_step
 from tbh_action.policy.schedule import CLOSING, leg_deadline
 from tbh_action.rundir import utc_now, write_json
@@ -124,7 +125,15 @@ async def _interrupted(
     await asyncio.gather(*stopping, work, return_exceptions=True)
     state.status, state.stop_reason = "interrupted", f"interrupted by {name}"
     state.finished_at = utc_now()
-    run_state.save(prepared.run_dir, state)
+    _save(prepared)
+
+
+def _save(prepared: Prepared) -> None:
+    """A full disk is said, and ends nothing that still has to be stopped."""
+    try:
+        run_state.save(prepared.run_dir, prepared.state)
+    except OSError as error:
+        prepared.journal.say(f"cannot write state.json: {error.strerror}")
 
 
 def _leg(prepared: Prepared) -> Leg:
@@ -207,6 +216,9 @@ async def _freeze_config(prepared: Prepared, supervisor: Supervisor) -> None:
     """Writes the job's config before the first pass. It needs the model's window: where the
     recipe does not say it, the server is waited for; else Harbor starts while the model loads."""
     run_dir, state, spec = prepared.run_dir, prepared.state, prepared.request.spec
+    mended = mend(run_dir.harbor_job, run_dir.harbor_config)
+    if mended:
+        prepared.journal.say(f"put right what was torn in Harbor's files: {', '.join(mended)}")
     if (run_dir.harbor_job / "config.json").exists():
         if set_concurrency(run_dir.harbor_job, spec.n_concurrent):
             prepared.journal.say(f"the Harbor job now allows {spec.n_concurrent} trials at a time")
@@ -295,5 +307,5 @@ def settle(prepared: Prepared) -> list[str]:
         kept = keep and job.kind == "server"
         if not job.ended and not kept and not hf_job.cancel(prepared.api, job):
             left.append(job.job_id)
-    run_state.save(prepared.run_dir, state)
+    _save(prepared)
     return left

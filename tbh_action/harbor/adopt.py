@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tbh_action.errors import SpecError
+from tbh_action.errors import NotStartedError, SpecError
 from tbh_action.harbor.documents import UnreadableError, mapping, read_object
 from tbh_action.rundir import RunDir, write_json
 
+_LIMIT: Final = 1024**3
 _PROVIDERS: Final = ("openai/", "hosted_vllm/")
 
 
@@ -42,7 +43,7 @@ def read_foreign(job: Path) -> ForeignJob:
         config = read_object(job / "config.json")
     except UnreadableError as error:
         raise SpecError(f"{job} is no Harbor job that can be continued: {error}.") from error
-    agents, datasets = config.get("agents") or [], config.get("datasets") or []
+    agents, datasets = _objects(config.get("agents")), _objects(config.get("datasets"))
     if len(agents) != 1 or len(datasets) != 1:
         raise SpecError(
             f"{job} has {len(agents)} agents and {len(datasets)} datasets; tbh continues jobs "
@@ -101,13 +102,20 @@ def copy_job(job: Path, run_dir: RunDir) -> None:
 
 def set_concurrency(job: Path, n_concurrent: int) -> bool:
     """Writes the number of concurrent trials into a job's config and lock, which Harbor compares.
-    True when it was another one before."""
+    True when it was another one before.
+
+    Raises:
+        NotStartedError: one of them cannot be read.
+    """
     changed = False
     for name in ("lock.json", "config.json"):
         path = job / name
         if not path.is_file():
             continue
-        document = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            document = read_object(path, _LIMIT)
+        except UnreadableError as error:
+            raise NotStartedError(f"{path} is damaged: {error}. Start a new run.") from error
         if document.get("n_concurrent_trials") != n_concurrent:
             document["n_concurrent_trials"] = n_concurrent
             write_json(path, document)
@@ -125,6 +133,10 @@ def _forget_address(path: Path) -> None:
         return
     if _dropped(document):
         write_json(path, document)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _dropped(value: Any) -> bool:
