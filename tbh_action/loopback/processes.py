@@ -84,11 +84,15 @@ class JobProcess:
         self.socket.with_suffix(".new").unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """SIGKILL now, as when a machine dies."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        """SIGKILL now, as when a machine dies: nothing of it must hear a moment before that its
+        standard input ended. What sudo started can't be killed by us, and is told so."""
+        try:
             self._process.kill()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
 
     async def _read(self, log: Callable[[str], None]) -> None:
         assert self._process.stdout is not None
