@@ -33,6 +33,8 @@ _NEWLINE: Final = re.compile(r"\r\n?|[\u2028\u2029\x85]")
 
 def clean(text: str) -> str:
     """`text` without terminal sequences and invisible characters; `\\n` and `\\t` stay."""
+    if text.isascii() and text.isprintable():  # nearly every text, and there is nothing to remove
+        return text
     text = _NEWLINE.sub("\n", _ANSI.sub("", text))
     return _REPLACED.sub("\ufffd", _INVISIBLE.sub("", text))
 

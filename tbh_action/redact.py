@@ -109,7 +109,7 @@ class Redactor:
     def document(self, value: Any) -> Any:
         """A JSON value with `text` applied to each string in it, keys included."""
         # One search over all strings: most documents hold no secret and are returned as they are.
-        joined = "\0".join(_all_strings(value)).encode("utf-8", errors="surrogatepass")
+        joined = "\0".join(_distinct_strings(value)).encode("utf-8", errors="surrogatepass")
         return self._walk(value) if self._spans(joined) else value
 
     def _walk(self, value: Any) -> Any:
@@ -217,17 +217,20 @@ def _strings(value: Any, place: str = "", name: str = "") -> Iterator[tuple[str,
             yield from _strings(item, f"{place}.{index}" if place else str(index), name)
 
 
-def _all_strings(value: Any) -> Iterator[str]:
-    """Each string of a JSON value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from _all_strings(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _all_strings(item)
+def _distinct_strings(value: Any) -> set[str]:
+    """The strings of a JSON value, keys included. A loop: generators in generators cost more."""
+    found: set[str] = set()
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            found.add(item)
+        elif isinstance(item, (list, tuple)):
+            rest.extend(item)
+        elif isinstance(item, (dict, Mapping)):  # the question to an abstract class is slow
+            found.update(map(str, item))
+            rest.extend(item.values())
+    return found
 
 
 def _forms(value: str) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 from tbh_action.harbor.documents import AbsentError, UnreadableError, mapping, parse_object, plain
 from tbh_action.harbor.trial import MAX_NAME
 
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 18
 # One trial's entry, and all that stands before the first one.
 _MAX_ENTRY: Final = 32 * 1024 * 1024
 _TRIALS: Final = re.compile(r'"trials"\s*:\s*\[')

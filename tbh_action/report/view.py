@@ -123,9 +123,10 @@ def _unique(sentences: list[str]) -> list[str]:
 def flips(results: Results) -> dict[str, list[Results]]:
     """The tasks that changed, by the title of their group, the bad news first."""
     groups: dict[str, list[Results]] = {}
-    rows = {(row.task): row for row in task_rows(results)}
+    changes = (results.get("comparison") or {}).get("tasks", ())
+    rows = {row.task: row for row in task_rows(results)} if changes else {}
     for change in _FLIPS:
-        for entry in (results.get("comparison") or {}).get("tasks", ()):
+        for entry in changes:
             if entry["change"] == change:
                 row = rows.get(entry["task"])
                 why = row.worst if row and change != "fixed" else None

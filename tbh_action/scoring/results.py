@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from tbh_action.scoring.scores import cost_with_passed, figures, ratio
 SCHEMA_VERSION: Final = 1
 _MAX_BYTES: Final = 1024 * 1024 * 1024
 _NAMES_SHOWN: Final = 5
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _PASS_KEYS: Final = (
     "number",
     "kind",
@@ -191,7 +193,7 @@ def _status(attempt: Attempt) -> str:
 
 def _timeline(rows: Iterable[Outcome]) -> list[dict[str, Any]]:
     trials = [trial for row in rows for trial in _trials(row)]
-    trials.sort(key=lambda trial: (iso(trial.started_at) or "", trial.trial))
+    trials.sort(key=lambda trial: (trial.started_at or _NEVER, trial.trial))
     return [
         {
             "task": trial.task,
@@ -259,8 +261,7 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict | str)
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
