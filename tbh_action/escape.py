@@ -161,7 +161,7 @@ def csv_cell(value: str | float | bool | None) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if not isinstance(value, str):
         return repr(value)
     text = clean(value)
     return (

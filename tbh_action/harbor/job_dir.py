@@ -44,6 +44,11 @@ class JobFacts:
 
 def trial_directories(job: Path) -> list[Path]:
     """The directories of `job` that are, or were to become, trials; by name."""
+    return [job / name for name in trial_names(job)]
+
+
+def trial_names(job: Path) -> list[str]:
+    """The names of `trial_directories`: making 10,000 paths takes a tenth of a second."""
     try:
         entries = list(os.scandir(job))
     except (FileNotFoundError, NotADirectoryError):
@@ -53,7 +58,7 @@ def trial_directories(job: Path) -> list[Path]:
         for entry in entries
         if (entry.is_dir() or entry.is_symlink()) and _is_trial(entry)
     ]
-    return [job / name for name in sorted(found)]
+    return sorted(found)
 
 
 def _is_trial(entry: os.DirEntry[str]) -> bool:

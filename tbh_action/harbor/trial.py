@@ -128,23 +128,28 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float | Non
     return (end - start).total_seconds()
 
 
-def read_trial(directory: Path, reward_key: str = DEFAULT_REWARD_KEY) -> Trial:
+def read_trial(directory: Path | str, reward_key: str = DEFAULT_REWARD_KEY) -> Trial:
     """The trial in `directory`, whatever state it is in; never raises for its content."""
-    if os.path.islink(directory):  # noqa: PTH114 (on the hot path of 10,000 directories)
+    place = os.fspath(directory)
+    if os.path.islink(place):  # noqa: PTH114 (on the hot path of 10,000 directories)
         return Trial(
-            directory=clean(directory.name),
-            task=task_of_directory(directory.name),
+            directory=clean(_name(place)),
+            task=task_of_directory(_name(place)),
             task_from="the directory's name",
             unreadable="the directory is a symbolic link, which is not followed",
         )
     try:
-        return _ended(directory, read_object(f"{directory}/result.json"), reward_key)
+        return _ended(_name(place), read_object(f"{place}/result.json"), reward_key)
     except AbsentError:
-        return _unusable(directory, unfinished=True)
+        return _unusable(place, unfinished=True)
     except _OtherSchemaError as error:
-        return _unusable(directory, unreadable=str(error), schema_version=error.version)
+        return _unusable(place, unreadable=str(error), schema_version=error.version)
     except UnreadableError as error:
-        return _unusable(directory, unreadable=str(error))
+        return _unusable(place, unreadable=str(error))
+
+
+def _name(place: str) -> str:
+    return os.path.basename(place)  # noqa: PTH119
 
 
 def task_of_directory(name: str) -> str:
@@ -161,7 +166,7 @@ class _OtherSchemaError(UnreadableError):
         self.version = version if count(version) is not None else RESULT_SCHEMA + 1
 
 
-def _ended(directory: Path, document: dict[str, Any], reward_key: str) -> Trial:
+def _ended(name: str, document: dict[str, Any], reward_key: str) -> Trial:
     version = document.get("schema_version", RESULT_SCHEMA)
     if version != RESULT_SCHEMA or isinstance(version, bool):
         raise _OtherSchemaError(version)
@@ -173,7 +178,7 @@ def _ended(directory: Path, document: dict[str, Any], reward_key: str) -> Trial:
     reward, reward_problem = _reward(document, reward_key)
     agent_info = mapping(document.get("agent_info"))
     return Trial(
-        directory=clean(directory.name),
+        directory=clean(name),
         task=clean(task),
         lock_name=_lock_name(mapping(document.get("task_id"))),
         trial_id=text(document.get("id"), MAX_TYPE),
@@ -197,7 +202,7 @@ def _ended(directory: Path, document: dict[str, Any], reward_key: str) -> Trial:
 
 
 def _unusable(
-    directory: Path,
+    place: str,
     *,
     unreadable: str | None = None,
     unfinished: bool = False,
@@ -207,7 +212,7 @@ def _unusable(
     task, task_from = None, ""
     for name in ("lock.json", "config.json"):
         try:
-            section = mapping(read_object(f"{directory}/{name}", _CONFIG_BYTES).get("task"))
+            section = mapping(read_object(f"{place}/{name}", _CONFIG_BYTES).get("task"))
         except UnreadableError:
             continue
         task = _lock_name(section)
@@ -215,8 +220,8 @@ def _unusable(
             task_from = name
             break
     return Trial(
-        directory=clean(directory.name),
-        task=task or task_of_directory(directory.name),
+        directory=clean(_name(place)),
+        task=task or task_of_directory(_name(place)),
         task_from=task_from or "the directory's name",
         lock_name=task,
         unreadable=unreadable,

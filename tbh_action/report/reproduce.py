@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tbh_action.escape import one_line
@@ -12,21 +13,37 @@ from tbh_action.report.words import Results
 
 def run_command(results: Results, task: str | None = None) -> str:
     """`tbh run …` with what decides the result; with `task`, for that one only."""
+    return next(iter(run_commands(results, [task])))
+
+
+def run_commands(results: Results, tasks: Iterable[str | None]) -> Iterator[str]:
+    """`run_command` for each of `tasks`."""
+    before, after = (_quoted(words) for words in _words(results))
+    for task in tasks:
+        only = [] if task is None else _quoted(["--include-task", task])
+        yield " ".join([*before, *only, *after])
+
+
+def _quoted(words: Iterable[Any]) -> list[str]:
+    return [shlex.quote(one_line(str(word))) for word in words]
+
+
+def _words(results: Results) -> tuple[list[Any], list[Any]]:
+    """The words of the command, before and after the task."""
     fields, provenance = results.get("fingerprint_fields") or {}, results.get("provenance") or {}
-    words = ["tbh", "run"]
+    before: list[Any] = ["tbh", "run"]
+    after: list[Any] = []
     recipe = provenance.get("recipe")
     if recipe or (model := results["model"].get("name")):
-        words += ["--recipe", recipe] if recipe else ["--model", model]
-    words += _benchmark(results, fields)
-    if task is not None:
-        words += ["--include-task", task]
+        before += ["--recipe", recipe] if recipe else ["--model", model]
+    before += _benchmark(results, fields)
     if (attempts := results.get("n_attempts", 1)) > 1:
-        words += ["--n-attempts", attempts]
+        after += ["--n-attempts", attempts]
     multiplier = fields.get("agent_timeout_multiplier")
     if multiplier not in (None, 1, 1.0):
-        words += ["--agent-timeout-multiplier", f"{multiplier:g}"]
-    words += _pairs("--ak", results["agent"].get("kwargs") or {})
-    return " ".join(shlex.quote(one_line(str(word))) for word in words)
+        after += ["--agent-timeout-multiplier", f"{multiplier:g}"]
+    after += _pairs("--ak", results["agent"].get("kwargs") or {})
+    return before, after
 
 
 def _benchmark(results: Results, fields: dict[str, Any]) -> list[Any]:

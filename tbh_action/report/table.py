@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, Final
+from typing import Final
 
 from tbh_action.escape import csv_cell
 from tbh_action.report.words import Results
@@ -42,12 +42,13 @@ def render(results: Results) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in results["tasks"]:
-        cells = _cells(row) | {"change": changes.get(row["task"])}
-        writer.writerow([csv_cell(cells[name]) for name in COLUMNS])
+        tokens = row.get("tokens") or {}
+        derived = {
+            "input_tokens": tokens.get("input"),
+            "cached_tokens": tokens.get("cached"),
+            "output_tokens": tokens.get("output"),
+            "change": changes.get(row["task"]),
+        }
+        cells = {**row, **derived}
+        writer.writerow([csv_cell(cells.get(name)) for name in COLUMNS])
     return file.getvalue()
-
-
-def _cells(row: Results) -> dict[str, Any]:
-    tokens = row.get("tokens") or {}
-    cells = {name: row.get(name) for name in COLUMNS}
-    return cells | {f"{kind}_tokens": tokens.get(kind) for kind in ("input", "cached", "output")}

@@ -120,7 +120,7 @@ def instant(text: str | None) -> datetime | None:
 def moment(text: str | None) -> str:
     """`2026-08-01 09:30 UTC`."""
     parsed = instant(text)
-    return UNKNOWN if parsed is None else f"{parsed:%Y-%m-%d %H:%M} UTC"
+    return UNKNOWN if parsed is None else f"{parsed.isoformat(' ')[:16]} UTC"
 
 
 def elapsed(started_at: str | None, finished_at: str | None) -> float | None:

@@ -5,14 +5,15 @@ Reads, never writes: no network, no Harbor. What a job's files do not say stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
 from tbh_action.harbor.documents import AbsentError, UnreadableError, count, mapping, read_object
-from tbh_action.harbor.job_dir import JobFacts, read_job, trial_directories
+from tbh_action.harbor.job_dir import JobFacts, read_job, trial_names
 from tbh_action.harbor.logs import MAX_ALL_TAILS, log_tail
 from tbh_action.harbor.trial import DEFAULT_REWARD_KEY, read_trial
 from tbh_action.policy.shard import parse_shard, tasks_of_shard
@@ -48,7 +49,7 @@ def score_directory(
     run_dir = RunDir(directory)
     if run_dir.spec.exists() or run_dir.attempts.exists():
         return score_run(run_dir, reward_key=reward_key, with_logs=with_logs)
-    if trial_directories(directory) or (directory / "lock.json").exists():
+    if (directory / "lock.json").exists() or trial_names(directory):
         return score_job(directory, reward_key=reward_key, with_logs=with_logs)
     if run_dir.results.exists():
         return read(run_dir.results)
@@ -66,14 +67,14 @@ def score_job(
         SpecError: it is a folder of jobs.
     """
     attempts = []
-    for directory in trial_directories(job):
-        trial = read_trial(directory, reward_key)
-        if trial.unreadable and _is_job(directory):
-            raise SpecError(f"{job} is a folder of jobs; give one of them, such as {directory}.")
-        attempts.append(attempt_of(trial, judge(trial), directory=directory.name))
+    for name in trial_names(job):
+        trial = read_trial(f"{job}/{name}", reward_key)
+        if trial.unreadable and _is_job(job / name):
+            raise SpecError(f"{job} is a folder of jobs; give one of them, such as {job / name}.")
+        attempts.append(attempt_of(trial, judge(trial), directory=name))
     known = read_job(job)
     plan = plan_from_lock(known.planned, attempts, known.n_attempts)
-    tails = _log_tails(attempts, {a.trial: job / a.trial for a in attempts}) if with_logs else {}
+    tails = _log_tails(attempts, lambda trial: job / trial) if with_logs else {}
     return build(_job_facts(job, known, attempts), plan, attempts, log_tails=tails)
 
 
@@ -85,8 +86,8 @@ def score_run(
     late = unrecorded(run_dir, attempts, pass_number=None, reward_key=reward_key)
     attempts = list({attempt.trial: attempt for attempt in (*attempts, *late)}.values())
     facts, plan = _run_facts(run_dir, attempts)
-    places = {a.trial: find_trial(run_dir, a.trial) for a in attempts} if with_logs else {}
-    return build(facts, plan, attempts, log_tails=_log_tails(attempts, places))
+    tails = _log_tails(attempts, partial(find_trial, run_dir)) if with_logs else {}
+    return build(facts, plan, attempts, log_tails=tails)
 
 
 def _is_job(directory: Path) -> bool:
@@ -96,15 +97,17 @@ def _is_job(directory: Path) -> bool:
         return False
 
 
-def _log_tails(attempts: Iterable[Attempt], places: Mapping[str, Path | None]) -> dict[str, str]:
+def _log_tails(
+    attempts: Iterable[Attempt], find: Callable[[str], Path | None]
+) -> dict[str, str]:
     """The log's end of each trial that did not pass, as long as all of them stay small."""
     tails: dict[str, str] = {}
     room = MAX_ALL_TAILS
     for attempt in attempts:
-        place = places.get(attempt.trial)
-        if attempt.passed or place is None or room <= 0:
+        if attempt.passed or room <= 0:
             continue
-        if tail := log_tail(place, scored=attempt.scored):
+        place = find(attempt.trial)
+        if place and (tail := log_tail(place, scored=attempt.scored)):
             tails[attempt.trial] = tail
             room -= len(tail)
     return tails
