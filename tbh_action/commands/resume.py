@@ -88,10 +88,18 @@ def _adopt(job: Path, options: dict[str, Any]) -> tuple[RunSpec, Path]:
     root = Path(options["run_dir"] or Path("runs") / job.resolve().name)
     run_dir = open_run_dir(root)
     document = dict(foreign.document)
-    if options["model"]:
-        document["model"] = {"name": options["model"]}
+    said, asked = foreign.document["model"]["name"], options["model"]
+    if said and asked and said != asked:
+        raise SpecError(f"{job} measures {said}; with --model {asked} it would be another run.")
+    document["model"] = {"name": said or asked or ""}
     if options["recipe"]:
-        document["server"] = recipes.load("models", options["recipe"])["server"]
+        recipe = recipes.load("models", options["recipe"])
+        if recipe.get("model") not in (None, said or asked):
+            raise SpecError(
+                f"The recipe {options['recipe']} serves {recipe['model']}, and {job} measures "
+                f"{said or asked}."
+            )
+        document["server"] = recipe.get("server")
     else:
         document["endpoint"] = options["endpoint"] or foreign.api_base
     if not options["recipe"] and not document["endpoint"]:
