@@ -22,6 +22,8 @@ _BARS_HEIGHT: Final = 190
 _STATUSES: Final = ("passed", "failed", "errored")
 # Above this many trials a drawing has one path for each status, and no title on each trial.
 _MANY: Final = 3000
+# Above this many a square of the strip stands for several trials, and no time line is drawn.
+MOST: Final = 20_000
 _HATCH: Final = (
     '<defs><pattern id="{id}" width="6" height="6" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(45)"><rect width="6" height="6" class="hatch-back"/>'
@@ -30,8 +32,12 @@ _HATCH: Final = (
 
 
 def outcome_strip(results: Results) -> str:
-    """One small square for each task (and attempt), the passed ones first; empty when none."""
+    """One small square for each task (and attempt), the passed ones first; empty when none.
+
+    Of more than `MOST`, one square for so many of the same outcome that it fits.
+    """
     rows = sorted(results["tasks"], key=lambda row: _STATUSES.index(row["status"]))
+    rows = rows[:: math.ceil(len(rows) / MOST)] if rows else []
     if not rows:
         return ""
     columns = _columns(len(rows))
@@ -45,7 +51,7 @@ def outcome_strip(results: Results) -> str:
             width=cell - gap,
             height=height - gap,
             status=row["status"],
-            title=f"{row['task']}: {words.outcome(row)}",
+            title=f"{row['task']}: {words.outcome(row)}" if len(rows) <= _MANY else "",
         )
         for index, row in enumerate(rows)
     ]
@@ -112,7 +118,10 @@ class _Trial:
 
 
 def timeline(results: Results) -> str:
-    """Trials over time in lanes, passes, outages, the concurrency limit; empty when unknown."""
+    """Trials over time in lanes, passes, outages, the concurrency limit; empty when unknown, and
+    for more than `MOST` trials."""
+    if len(results["timeline"]["trials"]) > MOST:
+        return ""
     trials, origin = _lanes(results)
     if not trials:
         return ""
@@ -133,7 +142,7 @@ def timeline(results: Results) -> str:
                     width=max((trial.end - trial.start) * scale - 0.7, 0.8),
                     height=lane - 2,
                     status=trial.row["status"],
-                    title=_trial_title(trial),
+                    title=_trial_title(trial) if len(trials) <= _MANY else "",
                 )
                 for trial in trials
             ]
@@ -259,13 +268,11 @@ def _limits(results: Results, origin: float, end: float, scale: float, top: floa
 
 def histogram(rows: Sequence[Results], key: str, edges: Sequence[float], labels: list[str]) -> str:
     """Stacked bars by outcome over ranges of `key` (agent_seconds or output tokens)."""
-    stacks = {
-        status: view.histogram(
-            [value for row in rows if (value := measure(row, key)) and row["status"] == status],
-            list(edges),
-        )
-        for status in _STATUSES
-    }
+    values: dict[str, list[float]] = {status: [] for status in _STATUSES}
+    for row in rows:
+        if value := measure(row, key):
+            values[row["status"]].append(value)
+    stacks = {status: view.histogram(known, list(edges)) for status, known in values.items()}
     totals = [sum(stack[bar] for stack in stacks.values()) for bar in range(len(labels))]
     if not any(totals):
         return ""

@@ -19,14 +19,17 @@ from markupsafe import Markup
 import tbh_action
 from tbh_action import escape
 from tbh_action.report import charts, view, words
-from tbh_action.report.reproduce import run_command
+from tbh_action.report.reproduce import run_command, run_commands
 from tbh_action.report.words import Results
 
 _HERE: Final = Path(__file__).parent
 # The ends of all logs together; beyond it each is shorter, the passed ones first.
 _LOG_BUDGET: Final = 6_000_000
 _LOG: Final = 6000
+_MESSAGE_BUDGET: Final = 6_000_000
 _MESSAGE: Final = 2000
+# Trials in the table of tasks; a browser takes a second for more.
+_MOST_TRIALS: Final = 20_000
 _MINUTE: Final = 60.0
 _TIME_EDGES: Final = tuple(n * _MINUTE for n in (1, 2, 5, 10, 20, 40, 80, 160))
 _TIME_LABELS: Final = ["<1", "1–2", "2–5", "5–10", "10–20", "20–40", "40–80", "–160", "160+"]
@@ -35,16 +38,19 @@ _TOKEN_LABELS: Final = ["<2", "2–5", "5–10", "10–20", "20–50", "–100",
 
 
 def render(results: Results) -> str:
-    """The page. Its size is bounded: about 1 kB a task and 6 MB of logs."""
+    """The page. Its size is bounded: of each trial about 0.5 kB, for 20,000 of them at most, and
+    6 MB each of logs and messages."""
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    tasks = view.task_rows(results)
+    every = view.task_rows(results)
+    tasks = view.most_telling(every, _MOST_TRIALS)
     data = escape.json_script(_data(results, tasks))
     return (
         _environment()
         .get_template("page.html.jinja")
         .render(
             **_context(results, tasks),
+            left_out=len(every) - len(tasks),
             style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 (ours)
             script=Markup(script),  # noqa: S704 (ours)
             script_hash=digest,
@@ -108,6 +114,7 @@ def _context(results: Results, tasks: list[view.TaskRow]) -> dict[str, Any]:
         "scales": _scales(results),
         "strip": _svg(charts.outcome_strip(results)),
         "timeline": _svg(charts.timeline(results)),
+        "most_drawn": charts.MOST,
         "times": _svg(charts.histogram(rows, "agent_seconds", _TIME_EDGES, _TIME_LABELS)),
         "tokens": _svg(charts.histogram(rows, "output_tokens", _TOKEN_EDGES, _TOKEN_LABELS)),
         "time_marks": charts.quantiles(rows, "agent_seconds"),
@@ -166,17 +173,20 @@ def _scales(results: Results) -> list[dict[str, Any]]:
 
 def _data(results: Results, tasks: list[view.TaskRow]) -> list[dict[str, Any]]:
     """What the script shows when a task is opened."""
-    limits = _log_limits(results["tasks"])
+    attempts = [attempt for row in tasks for attempt in row.attempts]
+    limits = _log_limits(attempts)
+    message = min(_MESSAGE, _MESSAGE_BUDGET // max(len(attempts), 1))
+    commands = run_commands(results, [row.task for row in tasks])
     return [
         {
-            "command": run_command(results, row.task),
-            "attempts": [_attempt(attempt, limits) for attempt in row.attempts],
+            "command": command,
+            "attempts": [_attempt(attempt, limits, message) for attempt in row.attempts],
         }
-        for row in tasks
+        for row, command in zip(tasks, commands, strict=True)
     ]
 
 
-def _attempt(row: Results, limits: dict[str, int]) -> dict[str, Any]:
+def _attempt(row: Results, limits: dict[str, int], message: int) -> dict[str, Any]:
     log = escape.clean(str(row.get("log_tail") or ""))
     limit = limits[row["status"]]
     tokens = row.get("tokens") or {}
@@ -201,7 +211,7 @@ def _attempt(row: Results, limits: dict[str, int]) -> dict[str, Any]:
             if value not in (None, words.UNKNOWN)
         },
         "reason": escape.clean(str(row.get("reason") or "")),
-        "message": escape.shorten(escape.clean(str(row.get("message") or "")), _MESSAGE),
+        "message": escape.shorten(escape.clean(str(row.get("message") or "")), message),
         "log": log if len(log) <= limit else "…" + log[-limit:] if limit else "",
         "earlier": [
             f"{trial.get('trial')}: pass {trial.get('pass')}, {words.outcome(trial)}"

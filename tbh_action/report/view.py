@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -83,6 +84,19 @@ def task_rows(results: Results) -> list[TaskRow]:
         if change["task"] in rows:
             rows[change["task"]].change = change["change"]
     return list(rows.values())
+
+
+def most_telling(tasks: list[TaskRow], limit: int) -> list[TaskRow]:
+    """As many tasks as have `limit` attempts together, in their order: those that changed before
+    those that did not pass, the solid ones last."""
+    room = limit
+    kept: set[str] = set()
+    for row in sorted(tasks, key=lambda row: (row.change not in _FLIPS, row.status == "passed")):
+        room -= len(row.attempts)
+        if room < 0:
+            break
+        kept.add(row.task)
+    return [row for row in tasks if row.task in kept]
 
 
 def verdict(results: Results) -> Verdict:
@@ -178,7 +192,7 @@ def histogram(values: list[float], edges: list[float]) -> list[int]:
     """How many values lie in each of the `len(edges) + 1` ranges; an edge belongs to the right."""
     counts = [0] * (len(edges) + 1)
     for value in values:
-        counts[sum(value >= edge for edge in edges)] += 1
+        counts[bisect_right(edges, value)] += 1
     return counts
 
 

@@ -97,9 +97,7 @@ def _is_job(directory: Path) -> bool:
         return False
 
 
-def _log_tails(
-    attempts: Iterable[Attempt], find: Callable[[str], Path | None]
-) -> dict[str, str]:
+def _log_tails(attempts: Iterable[Attempt], find: Callable[[str], Path | None]) -> dict[str, str]:
     """The log's end of each trial that did not pass, as long as all of them stay small."""
     tails: dict[str, str] = {}
     room = MAX_ALL_TAILS

@@ -15,6 +15,7 @@ import pytest
 
 from tbh_action.errors import SpecError
 from tbh_action.github.marker import marker
+from tbh_action.report import view
 from tbh_action.report.limits import COMMENT_CHARACTERS, SUMMARY_BYTES, utf8_bytes
 from tbh_action.report.markdown import Links, render_comment, render_summary
 from tests import report_sample
@@ -203,7 +204,9 @@ def test_render__two_thousand_tasks_fit() -> None:
     assert utf8_bytes(summary) <= SUMMARY_BYTES
     assert "task-01999" in summary
     assert len(comment) <= COMMENT_CHARACTERS
-    assert "Left out here, for size:** Tasks that did not pass." in comment
+    did_not_pass = sum(row.status != "passed" for row in view.task_rows(results))
+    assert comment.count("| `big-benchmark/task-") == 200
+    assert f"\n… and {did_not_pass - 200} more, in the full report." in comment
     assert "### Cost, time and tokens" in comment
 
 
