@@ -150,6 +150,21 @@ class Scene:
             time.sleep(0.05)
         return False
 
+    def until_ended(self) -> None:
+        """Waits for the `tbh` process."""
+        assert self.process is not None
+        while self.process.poll() is None:
+            time.sleep(0.1)
+
+    def cleanup(self) -> None:
+        """`tbh cleanup` for this run."""
+        subprocess.run(
+            [*TBH, "cleanup", "--run", self.run_dir.name, "--runs-dir", self.run_dir.root.parent],
+            env={**os.environ, **self.hub.environment()},
+            check=False,
+            capture_output=True,
+        )
+
     def server(self) -> dict[str, Any]:
         """The newest server job."""
         return [job for job in self.hub.jobs() if job["kind"] == "server"][-1]
@@ -181,7 +196,7 @@ def play(case: Case) -> tuple[Row, str]:
                 actor.start()
             code = scene.wait()
             if actor is not None:
-                actor.join(5)
+                actor.join(30)
         seconds = time.monotonic() - started
         hub.wait_until_idle(3)
         return _row(scene, code, seconds), scene.output

@@ -109,8 +109,9 @@ class Redactor:
     def document(self, value: Any) -> Any:
         """A JSON value with `text` applied to each string in it, keys included."""
         # One search over all strings: most documents hold no secret and are returned as they are.
-        joined = "\0".join(_distinct_strings(value)).encode("utf-8", errors="surrogatepass")
-        return self._walk(value) if self._spans(joined) else value
+        joined = "\0".join(map(str, _distinct_strings(value)))
+        data = joined.encode("utf-8", errors="surrogatepass")
+        return self._walk(value) if self._spans(data) else value
 
     def _walk(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -217,19 +218,21 @@ def _strings(value: Any, place: str = "", name: str = "") -> Iterator[tuple[str,
             yield from _strings(item, f"{place}.{index}" if place else str(index), name)
 
 
-def _distinct_strings(value: Any) -> set[str]:
-    """The strings of a JSON value, keys included. A loop: generators in generators cost more."""
-    found: set[str] = set()
+def _distinct_strings(value: Any) -> set[Any]:
+    """The strings of a JSON value, and the keys. A loop: generators in generators cost more."""
+    found: set[Any] = set()
     rest = [value]
     while rest:
         item = rest.pop()
         if isinstance(item, str):
             found.add(item)
+        elif item is None or isinstance(item, (int, float)):
+            continue  # first, since the question whether it is a Mapping is a slow one
+        elif isinstance(item, Mapping):
+            found.update(item)
+            rest.extend(item.values())
         elif isinstance(item, (list, tuple)):
             rest.extend(item)
-        elif isinstance(item, (dict, Mapping)):  # the question to an abstract class is slow
-            found.update(map(str, item))
-            rest.extend(item.values())
     return found
 
 

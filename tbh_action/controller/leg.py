@@ -7,6 +7,7 @@ is where they meet the clock, the plugin's events and the files of the run.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -80,6 +81,7 @@ class Leg:
         self.gateway: Gateway | None = None
         self.control = Control(key, first=self.first, admit=self.admit, changed=self.changed)
         self.pass_number = 0
+        self.earlier_passes = len(state.passes)
         self._judged: list[Judgement] = []
         self._attempts = {a.trial: a for a in ledger.read_attempts(run_dir.attempts)}
         self._drained_ticks = 0
@@ -114,6 +116,19 @@ class Leg:
         chosen = set(fitting)
         ordered = fitting + [name for name in names if name not in chosen]
         return [name.rsplit("/", 1)[-1] for name in ordered]
+
+    def too_short(self) -> str | None:
+        """Why nothing that is left can be done in this leg, None when something can."""
+        scored = Counter(a.task for a in self._attempts.values() if a.scored)
+        left = [name for name in self.tasks if scored[name] < self.spec.n_attempts]
+        now = time.monotonic()
+        if any(fits(self.expected[name], at=now, deadline=self.limits.deadline) for name in left):
+            return None
+        shortest = min((self.expected[name] for name in left), default=0.0)
+        return (
+            f"none of the {len(left)} tasks that are left fits into this leg (the shortest is "
+            f"expected to take {format_duration(shortest)}); give it more --time-budget"
+        )
 
     def admit(self, task: str) -> Admission:
         """Whether a trial of `task` may start now."""

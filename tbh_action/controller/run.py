@@ -65,8 +65,10 @@ async def run_leg(prepared: Prepared) -> int | None:
     request, state = prepared.request, prepared.state
     leg = _leg(prepared)
     step = _next_step(prepared, leg)
-    if step.kind == "stop":  # a whole run asked for again, or an empty shard: no server is started
-        _ended(prepared, leg, step.reason)
+    # A whole run asked for again, an empty shard, a leg that is too short: no server is started.
+    nothing_to_do = step.reason if step.kind == "stop" else leg.too_short()
+    if nothing_to_do is not None:
+        _ended(prepared, leg, nothing_to_do)
         return None
     gateway = Gateway(
         leg.key,
@@ -199,7 +201,11 @@ async def _passes(prepared: Prepared, leg: Leg, supervisor: Supervisor, gateway_
 def _next_step(prepared: Prepared, leg: Leg, *, stop: str | None = None) -> Step:
     spec = prepared.request.spec
     return next_step(
-        prepared.state.passes, _left(prepared, leg), max_passes=spec.max_passes, stop=stop
+        prepared.state.passes,
+        _left(prepared, leg),
+        max_passes=spec.max_passes,
+        stop=stop,
+        earlier=leg.earlier_passes,
     )
 
 

@@ -24,6 +24,8 @@ SESSION_HEADER: Final = "X-Tbh-Session"
 # terminus-2 runs in Harbor's own process, so its model calls can go through loopback; almost
 # every other agent lives inside the sandbox and needs the server's public address.
 HOST_AGENTS: Final = frozenset({"terminus-2", "oracle", "nop"})
+# Harbor and the agents in it have no use for GitHub's token; an old address would win over ours.
+_NOT_FOR_HARBOR: Final = ("GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "OPENAI_API_BASE")
 _CALL_MARGIN: Final = 60.0
 _MAX_IDLE: Final = 24 * 3600
 
@@ -174,7 +176,8 @@ def harbor_environment(
         "PYTHONUNBUFFERED": "1",
         "NO_COLOR": "1",
     }
-    env.pop("OPENAI_API_BASE", None)
+    for name in _NOT_FOR_HARBOR:
+        env.pop(name, None)
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     env.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     env.setdefault("HARBOR_TELEMETRY", "0")

@@ -41,14 +41,16 @@ def next_step(
     *,
     max_passes: int,
     stop: str | None = None,
+    earlier: int = 0,
 ) -> Step:
     """The next step after the passes in `history` (oldest first; none yet: an empty sequence).
 
-    `stop` is a reason from outside to end now (time, money, set-up burst, signal). Only whole
-    passes count towards `max_passes`: one that was cut short (server lost, Harbor hung, leg ended,
-    signal) is continued, unless the last `FRUITLESS_CUTS` of them brought nothing. Both kinds of
-    passes end: the whole ones by their number, the cut ones since each that brings something uses
-    up a trial that had not ended, or one to repeat.
+    The first `earlier` of them belong to earlier legs. `stop` is a reason from outside to end now
+    (time, money, set-up burst, signal). Only whole passes count towards `max_passes`: one that was
+    cut short (server lost, Harbor hung, leg ended, signal) is continued, unless the last
+    `FRUITLESS_CUTS` of this leg brought nothing. Both kinds of passes end: the whole ones by their
+    number, the cut ones since each that brings something uses up a trial that had not ended, or
+    one to repeat.
     """
     if stop is not None:
         return Step(kind="stop", reason=stop)
@@ -57,7 +59,7 @@ def next_step(
     if not history:
         return Step(kind="run", reason=f"first pass over {_trials(remaining.total)}")
     if history[-1].cut_short:
-        return _after_cut(history, remaining)
+        return _after_cut(history[earlier:], remaining)
     return _after_whole(history, remaining, max_passes)
 
 

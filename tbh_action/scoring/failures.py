@@ -68,6 +68,8 @@ type FailureClass = Literal[
 OUTAGE_SHARE: Final = 0.1
 
 _NAMED_STATUS: Final = re.compile(r"\b(?:error|code|status)\b\W{0,4}([1-5]\d\d)\b", re.IGNORECASE)
+# huggingface_hub's whoami says it so, without the status (hf_api.py).
+_REFUSED_TOKEN: Final = re.compile(r"Invalid user token|Invalid username or password")
 _BARE_STATUS: Final = re.compile(r"(?<![\w/.:-])([45]\d\d) (?=[A-Za-z])")
 _PHRASES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 _TOO_LONG: Final = re.compile(
@@ -336,7 +338,10 @@ def _outage_at(instant: datetime | None, outages: Iterable[Interval]) -> Interva
 
 
 def status_in(message: str) -> int | None:
-    """The HTTP status that an error's message names, else None."""
+    """The HTTP status that an error's message names, or means in the Hub client's own words for a
+    refused token, else None."""
+    if _REFUSED_TOKEN.search(message):
+        return 401
     if found := _NAMED_STATUS.search(message):
         return int(found.group(1))
     for found in _BARE_STATUS.finditer(message):

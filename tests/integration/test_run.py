@@ -157,7 +157,8 @@ def test_run__time_budget_ends_the_leg_and_the_state_file_goes_on(tmp_path: Path
         code, said = tbh(hub, *base, "--run-dir", "a", "--time-budget", "9s", cwd=tmp_path)
         assert code == 4, said
         assert results(tmp_path / "a")["run"]["complete"] is False
-        assert hub.alive() == []
+        assert "none of the 3 tasks that are left fits into this leg" in said
+        assert hub.jobs() == [], "nothing fits: nothing is paid"
         code, said = tbh(hub, *base, "--run-dir", "elsewhere/b", cwd=tmp_path)
         assert code == 0, said
     assert outcomes(tmp_path / "elsewhere/b") == {
@@ -169,9 +170,16 @@ def test_run__time_budget_ends_the_leg_and_the_state_file_goes_on(tmp_path: Path
 
 def test_run__kept_server_is_used_by_the_next_leg(tmp_path: Path) -> None:
     with LoopbackHub() as hub:
+        # What an earlier run took says that hello-file fits into the leg; fix-git's own timeout
+        # says that it may not.
+        alone = ("run", *DEMO, *tasks("hello-file"), "--run-dir", "earlier")
+        assert tbh(hub, *alone, cwd=tmp_path)[0] == 0
+        hub.reset()
         base = ("run", *DEMO, *tasks("hello-file", "fix-git"), "--run-dir", "r")
-        code, said = tbh(hub, *base, "--time-budget", "9s", "--keep-server", cwd=tmp_path)
+        base += ("--baseline", "earlier/results.json", "--fail-on", "below:0.5")
+        code, said = tbh(hub, *base, "--time-budget", "60s", "--keep-server", cwd=tmp_path)
         assert code == 4, said
+        assert set(outcomes(tmp_path / "r").values()) == {"passed", "missing"}
         (kept,) = hub.alive()
         assert kept["kind"] == "server"
         code, said = tbh(hub, *base, "--keep-server", cwd=tmp_path)
