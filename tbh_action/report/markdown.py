@@ -30,7 +30,7 @@ from tbh_action import escape
 from tbh_action.errors import SpecError
 from tbh_action.report import limits, view, words
 from tbh_action.report.mermaid import outcomes_chart, time_chart
-from tbh_action.report.reproduce import run_command
+from tbh_action.report.reproduce import EXACT_COMMAND, run_command
 from tbh_action.report.words import Results
 
 SUMMARY: Final = "summary.md.jinja"
@@ -233,7 +233,7 @@ def _context(results: Results, links: Links, marker: str) -> dict[str, Any]:
         "known": words.known,
         "elapsed": words.elapsed,
         "plural": words.plural,
-        "command": run_command(results),
+        "command": f"{EXACT_COMMAND}\n{run_command(results)}",
         "charts": [
             Markup(chart)  # noqa: S704 (labels went through escape.mermaid)
             for chart in (outcomes_chart(results), time_chart(results))

@@ -19,7 +19,7 @@ from markupsafe import Markup
 import tbh_action
 from tbh_action import escape
 from tbh_action.report import charts, view, words
-from tbh_action.report.reproduce import run_command, run_commands
+from tbh_action.report.reproduce import EXACT_COMMAND, run_command, run_commands
 from tbh_action.report.words import Results
 
 _HERE: Final = Path(__file__).parent
@@ -132,7 +132,7 @@ def _context(results: Results, tasks: list[view.TaskRow]) -> dict[str, Any]:
         "known_changes": sorted({row.change for row in tasks if row.change}),
         "provenance": view.provenance_rows(results),
         "fields": sorted((results.get("fingerprint_fields") or {}).items()),
-        "command": run_command(results),
+        "command": f"{EXACT_COMMAND}\n{run_command(results)}",
         "elapsed": words.elapsed,
         "known": words.known,
         "plural": words.plural,

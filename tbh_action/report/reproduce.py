@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
+from tbh_action import recipes
 from tbh_action.escape import one_line
 from tbh_action.report.words import Results
+
+# A run's own recipe file and server flags don't fit on a line.
+EXACT_COMMAND: Final = "tbh reproduce results.json  # the exact commands; in short:"
 
 
 def run_command(results: Results, task: str | None = None) -> str:
@@ -30,27 +34,45 @@ def _quoted(words: Iterable[Any]) -> list[str]:
 
 def _words(results: Results) -> tuple[list[Any], list[Any]]:
     """The words of the command, before and after the task."""
-    fields, provenance = results.get("fingerprint_fields") or {}, results.get("provenance") or {}
-    before: list[Any] = ["tbh", "run"]
+    fields = results.get("fingerprint_fields") or {}
+    before = ["tbh", "run", *_model(results, fields), *_benchmark(results, fields)]
     after: list[Any] = []
-    recipe = provenance.get("recipe")
-    if recipe or (model := results["model"].get("name")):
-        before += ["--recipe", recipe] if recipe else ["--model", model]
-    before += _benchmark(results, fields)
     if (attempts := results.get("n_attempts", 1)) > 1:
         after += ["--n-attempts", attempts]
     multiplier = fields.get("agent_timeout_multiplier")
     if multiplier not in (None, 1, 1.0):
         after += ["--agent-timeout-multiplier", f"{multiplier:g}"]
     after += _pairs("--ak", results["agent"].get("kwargs") or {})
+    prefix = "environment.kwargs."
+    after += _pairs(
+        "--ek", {k[len(prefix) :]: v for k, v in fields.items() if k.startswith(prefix)}
+    )
     return before, after
 
 
+def _model(results: Results, fields: dict[str, Any]) -> list[Any]:
+    """How the model was served: by a recipe of ours, by one of the user's own, or elsewhere."""
+    model = results["model"].get("name")
+    provenance = results.get("provenance")
+    recipe = provenance.get("recipe") if provenance else recipes.for_model(str(model))
+    if recipe:
+        return ["--recipe", recipe]
+    if fields.get("server.image"):
+        return ["--recipe", "RECIPE.toml"]
+    if fields.get("server.endpoint"):
+        return ["--endpoint", "URL", "--model", model]
+    return ["--model", model] if model else []
+
+
 def _benchmark(results: Results, fields: dict[str, Any]) -> list[Any]:
-    path = fields.get("benchmark.path")
-    if path:
-        return ["--path", results["benchmark"].get("source") or path]
-    name = results["benchmark"].get("name")
+    benchmark = results["benchmark"]
+    if path := fields.get("benchmark.path"):
+        return ["--path", benchmark.get("source") or path]
+    if (name := benchmark.get("name")) in recipes.names("benchmarks"):
+        return ["--benchmark", name]
+    for kind in ("repo", "dataset"):
+        if source := fields.get(f"benchmark.{kind}"):
+            return [f"--{kind}", source]
     return ["--benchmark", name] if name else []
 
 
