@@ -1,11 +1,14 @@
-"""Time and memory of counting a job: `tbh score` beside Harbor's own reading of the same files.
+"""Time and memory of counting and reporting a job, beside Harbor's own reading of the same files.
 
     python bench/report.py [--sizes 100,1000,10000,100000] [--harbor-up-to 10000]
 
 Each size is a Harbor job directory of five attempts a task, with result.json files and a lock.json
 as large as Harbor 0.26 writes them. Every figure is a whole process: its start, imports and output
 included; memory is its peak resident size. Harbor's side reads each file with its own model and
-counts nothing.
+counts nothing. Ends with 1 when a goal is missed.
+
+Goals are about processor time: each process has one thread, so this is its time on a machine with
+nothing else to do, and the wall clock of a busy one says little.
 """
 
 from __future__ import annotations
@@ -27,6 +30,17 @@ from tbh_action.scoring.failures import error_policy_overrides
 
 ATTEMPTS = 5
 START = datetime(2026, 8, 1, 9, 0, tzinfo=UTC)
+# From the job to results.json and the five files of the report, as a run does it at its end.
+TOGETHER = """
+import sys
+from pathlib import Path
+from tbh_action.report.write import write_all
+from tbh_action.scoring.directory import score_directory
+from tbh_action.scoring.results import write
+results = score_directory(Path(sys.argv[1]), with_logs=True)
+write(Path(sys.argv[2]) / "results.json", results)
+write_all(results, Path(sys.argv[2]))
+"""
 HARBOR_READS = """
 import sys
 from pathlib import Path
@@ -127,16 +141,18 @@ class Measured:
     megabytes: float
 
     def __str__(self) -> str:
-        return f"{self.wall:.2f} s {self.processor:.2f} cpu {self.megabytes:4.0f} MB"
+        return f"{self.processor:7.2f} s {self.wall:7.2f} s {self.megabytes:6.0f} MB"
 
 
-def measure(argv: list[str], repeat: int) -> Measured:
+def measure(argv: list[str], repeat: int, output: Path | None = None) -> Measured:
+    """`repeat` processes of `argv`, their standard output in `output`."""
     runs = []
     for _ in range(repeat):
-        begin = time.perf_counter()
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begin
+        with (output or Path(os.devnull)).open("wb") as file:
+            begin = time.perf_counter()
+            process = subprocess.Popen(argv, stdout=file)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             raise SystemExit(f"{argv[:3]} ended with {process.returncode}")
@@ -146,6 +162,81 @@ def measure(argv: list[str], repeat: int) -> Measured:
     return Measured(wall=min(walls), processor=min(processors), megabytes=max(megabytes))
 
 
+def measure_size(tbh: str, trials: int, *, harbor: bool) -> dict[str, Measured]:
+    """Each way to count or report a new job of so many trials."""
+    repeat = 3 if trials <= 10_000 else 1
+    with tempfile.TemporaryDirectory(prefix="tbh-bench-") as folder:
+        job, results, out = (Path(folder) / name for name in ("job", "results.json", "report"))
+        make_job(job, trials)
+        size = sum(path.stat().st_size for path in job.rglob("*.json")) / 1e6
+        print(f"\n{trials:,} trials, {size:,.0f} MB of JSON")
+        commands = {
+            "tbh score": [tbh, "score", str(job)],
+            "tbh score --json": [tbh, "score", "--json", str(job)],
+            "tbh report": [tbh, "report", str(results), "--out", str(out)],
+            "both in one": [sys.executable, "-c", TOGETHER, str(job), str(out)],
+        }
+        if harbor:
+            commands["Harbor reads"] = [sys.executable, "-c", HARBOR_READS, str(job)]
+        measured = {}
+        for name, argv in commands.items():
+            output = results if name == "tbh score --json" else None
+            measured[name] = measure(argv, repeat, output)
+            print(f"  {name:<18}{measured[name]}", flush=True)
+        for path in (results, *sorted(out.glob("*.*"))):
+            print(f"    {path.name:<16}{path.stat().st_size / 1e6:8.2f} MB")
+    return measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """At most so much of what was measured; None is no limit."""
+
+    trials: int
+    name: str
+    seconds: float | None
+    megabytes: float | None
+
+
+GOALS = (
+    Goal(trials=0, name="tbh --help", seconds=0.3, megabytes=None),
+    Goal(trials=1000, name="tbh score", seconds=1, megabytes=None),
+    Goal(trials=10_000, name="tbh score", seconds=2, megabytes=300),
+    Goal(trials=10_000, name="tbh score --json", seconds=2, megabytes=300),
+    Goal(trials=10_000, name="tbh report", seconds=2, megabytes=300),
+    Goal(trials=10_000, name="both in one", seconds=2, megabytes=300),
+    Goal(trials=100_000, name="both in one", seconds=None, megabytes=1500),
+)
+
+
+def judge(measured: dict[tuple[int, str], Measured]) -> bool:
+    """Says of each goal that was measured whether it is met; whether all are."""
+    every = True
+    for goal in GOALS:
+        found = measured.get((goal.trials, goal.name))
+        if found is None:
+            continue
+        what = f"{goal.name}, {goal.trials:,} trials" if goal.trials else goal.name
+        for limit, value, unit in (
+            (goal.seconds, found.processor, "s"),
+            (goal.megabytes, found.megabytes, "MB"),
+        ):
+            if limit is not None:
+                met = value < limit
+                every = every and met
+                word = "met" if met else "MISSED"
+                print(f"  {word:<7}{what}: {value:.2f} of {limit:g} {unit}")
+    few, many = (measured.get((trials, "both in one")) for trials in (10_000, 100_000))
+    if few and many:
+        linear = many.processor < 12 * few.processor
+        every = every and linear
+        times = many.processor / few.processor
+        print(
+            f"  {'met' if linear else 'MISSED':<7}linear: ten times as many take {times:.1f} times"
+        )
+    return every
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="100,1000,10000,100000")
@@ -153,22 +244,17 @@ def main() -> None:
     options = parser.parse_args()
     tbh = str(Path(sys.executable).parent / "tbh")
     print(
-        f"{os.cpu_count()} processors, Python {sys.version.split()[0]}; best of 3 (1 above 10,000)"
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, Python "
+        f"{sys.version.split()[0]}; best of 3 (1 above 10,000): processor, wall, peak memory"
     )
-    print(f"tbh --help: {measure([tbh, '--help'], 3)}\n")
-    columns = ("tbh score", "tbh score --json", "Harbor reads")
-    print(f"{'trials':>8} {'on disk':>9} " + " ".join(f"{name:>26}" for name in columns))
+    measured = {(0, "tbh --help"): measure([tbh, "--help"], 3)}
+    print(f"  {'tbh --help':<18}{measured[0, 'tbh --help']}")
     for trials in (int(size) for size in options.sizes.split(",")):
-        with tempfile.TemporaryDirectory(prefix="tbh-bench-") as folder:
-            job = Path(folder) / "job"
-            make_job(job, trials)
-            repeat = 3 if trials <= 10_000 else 1
-            cells = [str(measure([tbh, "score", str(job)], repeat))]
-            cells.append(str(measure([tbh, "score", "--json", str(job)], repeat)))
-            if trials <= options.harbor_up_to:
-                cells.append(str(measure([sys.executable, "-c", HARBOR_READS, str(job)], repeat)))
-            size_mb = sum(path.stat().st_size for path in job.rglob("*.json")) / 1e6
-            print(f"{trials:>8,} {size_mb:>6.0f} MB " + " ".join(f"{cell:>26}" for cell in cells))
+        ways = measure_size(tbh, trials, harbor=trials <= options.harbor_up_to)
+        measured |= {(trials, name): figure for name, figure in ways.items()}
+    print(f"\nGoals (load {os.getloadavg()[0]:.1f})")
+    if not judge(measured):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

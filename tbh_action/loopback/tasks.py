@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -108,11 +109,12 @@ def _git(folder: Path, *arguments: str) -> None:
 
 
 def write_tasks(
-    folder: Path, count: int, *, seconds: float = 0.0, agent_timeout: int = 120
+    folder: Path, count: int, *, seconds: Sequence[float] = (0.0,), agent_timeout: int = 120
 ) -> None:
     """`count` more tasks, `task-000` and so on, that the scripted model solves, each keeping its
-    sandbox busy for about `seconds`: for tests and measurements that need many."""
+    sandbox busy for about one of `seconds` (in turn): for measurements that need many."""
     for number in range(count):
+        busy = seconds[number % len(seconds)]
         name = f"task-{number:03d}"
         place = folder / name
         for part in ("tests", "environment"):
@@ -121,7 +123,7 @@ def write_tasks(
             "task.toml": _TASK_TOML.format(name=name, agent_timeout=float(agent_timeout)),
             "instruction.md": (
                 f"Write {number} to `/app/answer.txt`. These commands do it:\n\n"
-                f"```sh\nsleep {seconds:g}; echo {number} > /app/answer.txt\n```\n"
+                f"```sh\nsleep {busy:g}; echo {number} > /app/answer.txt\n```\n"
             ),
             "environment/Dockerfile": "FROM debian:12-slim\nWORKDIR /app\n",
             "tests/test.sh": (
