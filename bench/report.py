@@ -183,7 +183,7 @@ def measure_size(tbh: str, trials: int, *, harbor: bool) -> dict[str, Measured]:
             output = results if name == "tbh score --json" else None
             measured[name] = measure(argv, repeat, output)
             print(f"  {name:<18}{measured[name]}", flush=True)
-        for path in (results, *sorted(out.glob("*.*"))):
+        for path in sorted(out.iterdir()):
             print(f"    {path.name:<16}{path.stat().st_size / 1e6:8.2f} MB")
     return measured
 
