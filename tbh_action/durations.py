@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+# The two largest units of a duration, with their seconds.
+_PAIRS: Final = (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1))
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
@@ -36,11 +38,7 @@ def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
     whole = round(seconds)
-    for (big, size), (small, sub) in zip(
-        (("d", 86_400), ("h", 3_600), ("m", 60)),
-        (("h", 3_600), ("m", 60), ("s", 1)),
-        strict=True,
-    ):
+    for big, size, small, sub in _PAIRS:
         if whole >= size:
             rest = whole % size // sub
             return f"{whole // size}{big} {rest}{small}" if rest else f"{whole // size}{big}"

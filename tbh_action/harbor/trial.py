@@ -287,22 +287,32 @@ def _tokens(document: dict[str, Any]) -> Tokens | None:
     """The trial's own counts, else the sum over its steps, as Harbor adds them up itself."""
     whole = document.get("agent_result")
     if isinstance(whole, dict):
-        parts = [whole]
+        tokens = _tokens_of(whole)
     else:
         steps = document.get("step_results")
-        parts = (
-            [mapping(mapping(step).get("agent_result")) for step in steps or ()]
-            if isinstance(steps, list)
-            else []
+        parts = [
+            _tokens_of(mapping(mapping(step).get("agent_result")))
+            for step in (steps if isinstance(steps, list) else ())
+        ]
+        tokens = Tokens(
+            input=_sum([part.input for part in parts]),
+            cached=_sum([part.cached for part in parts]),
+            output=_sum([part.output for part in parts]),
+            cost_usd=_sum([part.cost_usd for part in parts]),
         )
-    tokens = Tokens(
-        input=_sum([count(part.get("n_input_tokens")) for part in parts]),
-        cached=_sum([count(part.get("n_cache_tokens")) for part in parts]),
-        output=_sum([count(part.get("n_output_tokens")) for part in parts]),
-        cost_usd=_sum([amount(part.get("cost_usd")) for part in parts]),
+    return None if tokens == _NO_TOKENS else tokens
+
+
+def _tokens_of(result: dict[str, Any]) -> Tokens:
+    return Tokens(
+        input=count(result.get("n_input_tokens")),
+        cached=count(result.get("n_cache_tokens")),
+        output=count(result.get("n_output_tokens")),
+        cost_usd=amount(result.get("cost_usd")),
     )
-    known = (tokens.input, tokens.cached, tokens.output, tokens.cost_usd)
-    return tokens if any(value is not None for value in known) else None
+
+
+_NO_TOKENS: Final = _tokens_of({})
 
 
 def _sum[N: (int, float)](values: list[N | None]) -> N | None:
