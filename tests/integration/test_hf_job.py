@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
-import httpx2
 import pytest
 from hub_stand import TOKEN, HubStand, hub_stand, spec, wait_for
-from huggingface_hub import get_session
 
 from tbh_action.errors import NotStartedError
 from tbh_action.labels import NONCE_LABEL, RUN_LABEL
 from tbh_action.server import hf_job
 from tbh_action.server.hf_job import PaidJob, RefusedError
+from tbh_action.server.hub_client import limit_waiting
 
 
 @pytest.fixture(autouse=True)
@@ -217,9 +216,7 @@ def test_jobs_of_run__finds_what_carries_the_label(hub: HubStand) -> None:
 def test_hub_api__a_silent_hub_is_not_waited_for_for_ever(hub: HubStand) -> None:
     job = create(hub)
     api = hub.api()
-    session = get_session()
-    assert session.timeout.read == 30.0  # The client's own is none at all.
-    session.timeout = httpx2.Timeout(0.5)
+    limit_waiting(0.5)  # The client's own limit is none at all.
     hub.rules({"call": "jobs.*", "action": {"hang": True}})
     began = time.monotonic()
     assert hf_job.cancel(api, job) is False

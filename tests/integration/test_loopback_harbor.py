@@ -163,7 +163,7 @@ def test_harbor__counts_cached_tokens_and_asks_nobody_else(harbor: Harbor) -> No
 
 
 def test_harbor__interrupted_leaves_no_sandbox(harbor: Harbor) -> None:
-    write_more_tasks(harbor.folder / "tasks", 2, seconds=31.25)
+    write_more_tasks(harbor.folder / "tasks", 2, seconds=(31.25,))
     config = harbor.config({"path": str(harbor.folder / "tasks")})
     process = harbor.start("run", "-c", str(config), "-y")
     until(lambda: len(processes_with("sleep 31.25")) >= 2, 60)
@@ -178,7 +178,7 @@ def test_harbor__interrupted_leaves_no_sandbox(harbor: Harbor) -> None:
 
 
 def test_write_tasks__the_model_solves_them(harbor: Harbor) -> None:
-    write_more_tasks(harbor.folder / "tasks", 3, seconds=0.2)
+    write_more_tasks(harbor.folder / "tasks", 3, seconds=(0.2,))
     harbor("run", "-c", str(harbor.config({"path": str(harbor.folder / "tasks")})), "-y")
     assert harbor.results() == {f"demo/task-{n:03d}": (1.0, None) for n in range(3)}
 
