@@ -91,6 +91,17 @@ class BenchmarkSpec(_Part):
     exclude_task: tuple[str, ...] = ()
     n_tasks: int | None = Field(default=None, gt=0)
 
+    @field_validator("repo")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        """Git also takes paths and `user@host:path`; only a password must not be there."""
+        if value is not None and urlsplit(value).password is not None:
+            raise ValueError(
+                "a password in the address would be written to files; let git know it "
+                "(`git credential`, or `hf auth login --add-to-git-credential`)"
+            )
+        return value
+
     @model_validator(mode="after")
     def _one_source(self) -> BenchmarkSpec:
         given = [source for source in (self.repo, self.path, self.dataset) if source]
@@ -153,6 +164,11 @@ class RunSpec(_Part):
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"{value!r} is no address; write it like https://host:8000/v1")
+            if parts.username is not None:
+                raise ValueError(
+                    "a user and password in the address would be written to files; the server's "
+                    "key is the variable OPENAI_API_KEY"
+                )
         return value
 
     @model_validator(mode="after")

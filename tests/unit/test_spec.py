@@ -81,12 +81,16 @@ def test_validate_spec__defaults() -> None:
         ({"server": None, "endpoint": "localhost:8000"}, "write it like https://"),
         ({"server": None, "endpoint": "https://"}, "write it like https://"),
         ({"server": None, "endpoint": "http://[::1"}, "endpoint"),
+        ({"server": None, "endpoint": "https://ann:s3cret@host/v1"}, "OPENAI_API_KEY"),
+        ({"server": None, "endpoint": "https://s3cret@host/v1"}, "OPENAI_API_KEY"),
+        ({"benchmark__repo": "https://ann:s3cret@host/tasks"}, "benchmark.repo: a password"),
     ],
 )
 def test_validate_spec__refuses_in_one_line(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError) as caught:
         spec(**changes)
     assert said in caught.value.message
+    assert "s3cret" not in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.exit_code == 2
 
