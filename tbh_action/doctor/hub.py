@@ -39,6 +39,9 @@ def check_token(api: HfApi) -> tuple[Check, dict[str, Any]]:
     except LocalTokenNotFoundError:
         cure = f"set HF_TOKEN, or run `hf auth login` (tokens: {_SETTINGS}/tokens)"
         return fail("token", "there is none", cure), {}
+    except UnicodeEncodeError:
+        cure = f"copy it once more from {_SETTINGS}/tokens and set it as HF_TOKEN"
+        return fail("token", "it holds characters that no token has", cure), {}
     except hub_errors() as error:
         return _token_trouble(api, error), {}
     return ok("token", f"of {whoami.get('name', 'an unknown user')}"), whoami

@@ -1,7 +1,8 @@
 """What the Hub's client raises when the Hub refuses, breaks off or is not there.
 
 The client is built on httpx2: a refused connection or a broken answer is an `httpx2.HTTPError`,
-which is no `OSError`; an error status is a `HfHubHTTPError`, which is both.
+which is no `OSError`; an error status is a `HfHubHTTPError`, which is both. A token that is no
+ASCII (a letter that a keyboard or a paste added) is a `UnicodeEncodeError` of the header.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ def hub_errors(*more: type[Exception]) -> tuple[type[Exception], ...]:
     """The types to catch around a call to the Hub, and `more`. Imported late: httpx2 is heavy."""
     import httpx2
 
-    return (OSError, httpx2.HTTPError, *more)
+    return (OSError, httpx2.HTTPError, UnicodeEncodeError, *more)
 
 
 def status_of(error: BaseException) -> int | None:

@@ -83,6 +83,12 @@ def test_check_token__no_hub() -> None:
     assert "HF_ENDPOINT" in check.cure
 
 
+def test_check_token__not_ascii(hub: StubHub) -> None:
+    check, _ = doctor.check_token(HfApi(endpoint=hub.url, token="hf_schl\u00fcssel"))
+    assert (check.status, check.detail) == ("fail", "it holds characters that no token has")
+    assert "schl" not in str(check)
+
+
 def test_check_token__none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.hf_api.get_token", lambda: None)
     check, _ = doctor.check_token(HfApi())
