@@ -11,6 +11,7 @@ import json
 import math
 import os
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -71,8 +72,12 @@ def _name(path: Path | str) -> str:
     return os.path.basename(path)  # noqa: PTH119
 
 
-def parse_object(data: bytes, name: str) -> dict[str, Any]:
+def parse_object(
+    data: bytes, name: str, *, parse_constant: Callable[[str], Any] | None = None
+) -> dict[str, Any]:
     """The JSON object in `data` (a byte order mark is allowed).
+
+    `parse_constant` is given NaN and the infinities, as `json.loads` does; it may raise ValueError.
 
     Raises:
         UnreadableError: not UTF-8, not JSON, or not an object.
@@ -80,7 +85,9 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     if not data.strip():
         raise UnreadableError(f"{name} is empty")
     try:
-        document = json.loads(data.removeprefix(codecs.BOM_UTF8).decode())
+        document = json.loads(
+            data.removeprefix(codecs.BOM_UTF8).decode(), parse_constant=parse_constant
+        )
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{name} is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:

@@ -6,6 +6,7 @@ The document is described by `results.schema.json`. Equal input gives equal byte
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
-from tbh_action.harbor.documents import UnreadableError, instant, iso, read_object
+from tbh_action.harbor.documents import (
+    UnreadableError,
+    instant,
+    iso,
+    parse_object,
+    plain,
+    read_bytes,
+)
 from tbh_action.harbor.trial import seconds_between
 from tbh_action.rundir import write_atomic
 from tbh_action.scoring.ledger import Attempt
@@ -273,6 +281,14 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     write_atomic(path, dumps(document))
 
 
+# Half a character, written as an escape, can't be written to a file again.
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
 def read(path: Path) -> dict[str, Any]:
     """A results document that this release understands.
 
@@ -280,9 +296,12 @@ def read(path: Path) -> dict[str, Any]:
         SpecError: it cannot be read, or is of another version; the message says what to do.
     """
     try:
-        document = read_object(path, _MAX_BYTES)
+        data = read_bytes(path, _MAX_BYTES)
+        document = parse_object(data, path.name, parse_constant=_refuse)
     except UnreadableError as error:
         raise SpecError(f"No results in {path.parent}: {error}.") from error
+    if _SURROGATE.search(data):
+        document = plain(document)
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
         raise SpecError(

@@ -134,6 +134,7 @@ def test_read__gives_what_was_written(tmp_path: Path) -> None:
     [
         ("{", "no JSON"),
         ("[]", "no JSON object"),
+        ('{"schema_version": NaN}', "NaN is no JSON"),
         ('{"schema_version": 2}', "schema_version 2"),
         ('{"schema_version": 1}', "no results document"),
         (None, "missing"),
@@ -145,6 +146,14 @@ def test_read__says_what_is_wrong(tmp_path: Path, text: str | None, message: str
         path.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError, match=message):
         read(path)
+
+
+def test_read__half_a_character_can_be_written_again(tmp_path: Path) -> None:
+    path, document = tmp_path / "results.json", _sample()
+    document["warnings"] = ["\ud800", "\U0001f600"]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    write(path, read(path))
+    assert read(path)["warnings"] == ["\\ud800", "\U0001f600"]
 
 
 def test_build__sums_what_is_known_and_says_of_how_many() -> None:
