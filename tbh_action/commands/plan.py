@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tbh_action.commands.run_options import SPEC_KEYS, Duration, option, spec_options
-from tbh_action.errors import EXIT_NOT_STARTED, SpecError
+from tbh_action.errors import EXIT_NOT_STARTED, NotStartedError, SpecError
 
 if TYPE_CHECKING:
     from tbh_action.harbor.tasks import TaskList
@@ -87,6 +87,7 @@ def _read_history(path: Path) -> dict[str, Any]:
 
 def _tasks(spec: RunSpec) -> TaskList:
     """The spec's tasks, as Harbor resolves them; only its download cache keeps something."""
+    from tbh_action.controller.preflight import in_our_words
     from tbh_action.harbor import command
     from tbh_action.harbor.tasks import resolve_tasks
     from tbh_action.rundir import RunDir, write_json
@@ -97,7 +98,10 @@ def _tasks(spec: RunSpec) -> TaskList:
         env = command.harbor_environment(
             base_url="", api_key="", control_url="", control_key="", run_id=""
         )
-        return resolve_tasks(question, env)
+        try:
+            return resolve_tasks(question, env)
+        except NotStartedError as error:
+            raise NotStartedError(in_our_words(error.message, spec)) from error
 
 
 def _flavors(spec: RunSpec) -> dict[str, Flavor]:

@@ -44,7 +44,7 @@ def run_command(ctx: click.Context, /, dry_run: bool, print_spec: bool, **option
         click.echo(json.dumps(document, indent=1, ensure_ascii=False))
         return
     name = options["name"] or _default_name(spec.model.name, spec.benchmark.name)
-    if Path(name).name != name:
+    if Path(name).name != name or not name.isprintable():
         raise SpecError(f"--name {name!r} is no name of a directory; a path is given by --run-dir.")
     root = Path(options["run_dir"] or Path("runs") / name)
     if dry_run:

@@ -51,7 +51,7 @@ def preflight(api: HfApi, spec: RunSpec, run_dir: RunDir, say: Callable[[str], N
             known = known_tasks(run_dir) if run_dir.spec.exists() else None
             tasks = known or _resolve(spec, run_dir, say)
         except NotStartedError as error:
-            found.append(_better(error.message, spec))
+            found.append(in_our_words(error.message, spec))
         else:
             found += [*problems(spec, tasks.tasks, flavors), *_pointers(tasks)]
     if found:
@@ -98,7 +98,7 @@ def _resolve(spec: RunSpec, run_dir: RunDir, say: Callable[[str], None]) -> Task
         question.unlink(missing_ok=True)
 
 
-def _better(message: str, spec: RunSpec) -> str:
+def in_our_words(message: str, spec: RunSpec) -> str:
     """Harbor's words, or our own where we know the cause: it says no more of git than its exit
     code, and nothing at all of a benchmark without tasks."""
     source = failures([doctor.check_dataset(spec.benchmark)])

@@ -55,10 +55,14 @@ class Progress:
 
     @property
     def error(self) -> str:
-        """What the run said last, as a reason."""
-        errors = [line for line in self.tail if line.startswith("Error: ")]
-        said = errors or list(self.tail) or ["it said nothing"]
-        return said[-1].removeprefix("Error: ")
+        """What the run said last, as a reason in one line; an error's list belongs to it."""
+        said = list(self.tail) or ["it said nothing"]
+        errors = [at for at, line in enumerate(said) if line.startswith("Error: ")]
+        if not errors:
+            return said[-1]
+        first, *more = said[errors[-1] :]
+        points = [line.strip() for line in more if line.startswith("  - ")]
+        return " ".join([first.removeprefix("Error: "), *points])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -50,6 +50,14 @@ def test_plan__says_what_cannot_run(hub: LoopbackHub, tmp_path: Path) -> None:
     assert "too few for demo/fix-git (up to 64)" in said
 
 
+def test_plan__says_why_there_are_no_tasks(hub: LoopbackHub, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none")
+    code, said = tbh(hub, "plan", *DEMO[:2], "--repo", missing, cwd=tmp_path)
+    assert code == 3
+    assert "check --repo" in said
+    assert "ls-remote" not in said
+
+
 def test_plan__shards_and_history(hub: LoopbackHub, tmp_path: Path) -> None:
     rows = [{"task": "demo/fix-git", "status": "passed", "seconds": 60.0, "superseded": 0}]
     history = tmp_path / "results.json"

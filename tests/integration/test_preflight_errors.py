@@ -93,6 +93,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "recipe of another model": (
         (*RUN, "--model", "a/b"), {}, 2, "serves demo/Scripted-1B, not a/b",
     ),
+    "name of two lines": ((*RUN, "--name", "a\n::error::b"), {}, 2, "no name of a directory"),
     "no model": ((*ENDPOINT, *ONE), {}, 2, "Which model?"),
     "endpoint without http": (
         ("run", "--endpoint", "host:80", "--model", "m", *ONE), {}, 2, "https://host:8000/v1",

@@ -39,6 +39,11 @@ def known(code: int | None, status: str = "running", *tail: str) -> Progress:
         ("ERROR", known(4, "complete"), "complete. The answer: tbh collect night"),
         ("ERROR", known(4, "incomplete"), "ended with exit code 4: it said nothing"),
         ("ERROR", known(3, "new", "x", "Error: no credit"), "ended with exit code 3: no credit"),
+        (
+            "ERROR",
+            known(3, "new", "Error: 2 problems:", "  - no credit", "  - no task", "bye"),
+            "ended with exit code 3: 2 problems: - no credit - no task",
+        ),
         ("ERROR", known(None), "its controller is gone; the same `tbh submit` goes on"),
         # A stopped run is no answer, whatever the state file said last.
         ("CANCELED", known(143, "complete"), "its controller is gone"),

@@ -10,11 +10,11 @@ import pytest
 from specs import seed, task, tasks
 
 from tbh_action.controller.preflight import (
-    _better,
     _listed,
     _pointers,
     _warnings,
     commit_of,
+    in_our_words,
     known_tasks,
     on_the_hub,
 )
@@ -63,19 +63,21 @@ def test_commit_of__only_where_it_is_one() -> None:
     assert commit_of(TaskList(tasks=())) is None
 
 
-def test_better__says_more_than_harbor(tmp_path: Path) -> None:
+def test_in_our_words__says_more_than_harbor(tmp_path: Path) -> None:
     nothing = "Harbor cannot plan this job: Either datasets or tasks must be provided."
     empty = seed(path=str(tmp_path))
-    assert "holds no task → --path wants a folder" in _better(nothing, empty)
+    assert "holds no task → --path wants a folder" in in_our_words(nothing, empty)
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "task.toml").touch()
-    assert _better(nothing, empty) == "No task is left → check --include-task and --exclude-task"
-    assert _better("Harbor cannot plan this job: x", empty) == "Harbor cannot plan this job: x"
+    assert (
+        in_our_words(nothing, empty) == "No task is left → check --include-task and --exclude-task"
+    )
+    assert in_our_words("Harbor cannot plan this job: x", empty) == "Harbor cannot plan this job: x"
 
 
-def test_better__gives_gits_reason(tmp_path: Path) -> None:
+def test_in_our_words__gives_gits_reason(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
-    found = _better("exit status 128", seed(repo=str(tmp_path / "none")))
+    found = in_our_words("exit status 128", seed(repo=str(tmp_path / "none")))
     assert "does not appear to be a git repository" in found
     assert "→ check --repo" in found
 
