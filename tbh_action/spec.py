@@ -164,10 +164,10 @@ class RunSpec(_Part):
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"{value!r} is no address; write it like https://host:8000/v1")
-            if parts.username is not None:
+            if parts.username is not None or parts.query or parts.fragment:
                 raise ValueError(
-                    "a user and password in the address would be written to files; the server's "
-                    "key is the variable OPENAI_API_KEY"
+                    "a user, password or query in the address would be written to files; the "
+                    "server's key is the variable OPENAI_API_KEY"
                 )
         return value
 

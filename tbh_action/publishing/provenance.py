@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from tbh_action import recipes
 from tbh_action.harbor.documents import UnreadableError
@@ -75,7 +74,7 @@ def collect(
         if spec.environment.type == "hf-sandbox"
         else None,
         "shard": shard,
-        "spec": spec_document(spec),
+        "spec": spec.model_dump(mode="json"),
         "server_command": launch_command(spec.server, spec.model) if spec.server else None,
         "server_jobs": [_job(job) for job in state.servers],
         "sandboxes": dict(Counter(job.flavor for job in state.sandboxes)),
@@ -145,20 +144,6 @@ def ci_run(environ: Mapping[str, str]) -> dict[str, Any]:
     )
     known = {key: environ[name] for key, name in _CI_VARIABLES.items() if environ.get(name)}
     return {"ci_run": address, "commit": environ.get("GITHUB_SHA"), "ci": known}
-
-
-def spec_document(spec: RunSpec) -> dict[str, Any]:
-    """The whole spec; an endpoint's address without user, password and query."""
-    document: dict[str, Any] = spec.model_dump(mode="json")
-    if spec.endpoint:
-        document["endpoint"] = public_address(spec.endpoint)
-    return document
-
-
-def public_address(url: str) -> str:
-    """`url` without what may be a secret in it."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _digest(spec: RunSpec) -> str | None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from huggingface_hub import HfApi, set_client_factory
-from huggingface_hub.utils._http import default_client_factory
+from huggingface_hub import HfApi
 
 from tbh_action.server.hub_client import limit_waiting
 
@@ -32,7 +31,6 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
         for connection in held:
             connection.close()
-    set_client_factory(default_client_factory)
 
 
 @pytest.mark.parametrize(

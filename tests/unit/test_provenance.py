@@ -12,7 +12,6 @@ from tbh_action.publishing.provenance import (
     collect,
     installed_versions,
     of_run,
-    public_address,
     shipped_recipe,
 )
 from tbh_action.resolve import resolve
@@ -80,17 +79,6 @@ def test_collect__pinned_digest_is_known() -> None:
     assert collect(spec=spec, tasks=TASKS, state=state_of())["server_image_digest"] is None
     found = collect(spec=pinned, tasks=TASKS, state=state_of())
     assert found["server_image_digest"] == "sha256:" + "d" * 64
-
-
-def test_collect__an_endpoints_credentials_stay_out() -> None:
-    spec = resolve({"model": "m", "endpoint": "https://me:pass@host.example:8443/v1?key=k"})
-    found = collect(spec=spec, tasks=TASKS, state=state_of())
-    assert found["spec"]["endpoint"] == "https://host.example:8443/v1"
-    assert "me:" not in json.dumps(found)
-
-
-def test_public_address__plain_one_is_kept() -> None:
-    assert public_address("http://127.0.0.1:8000/v1") == "http://127.0.0.1:8000/v1"
 
 
 def test_ci_run__on_github_and_off() -> None:

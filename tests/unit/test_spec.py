@@ -83,6 +83,7 @@ def test_validate_spec__defaults() -> None:
         ({"server": None, "endpoint": "http://[::1"}, "endpoint"),
         ({"server": None, "endpoint": "https://ann:s3cret@host/v1"}, "OPENAI_API_KEY"),
         ({"server": None, "endpoint": "https://s3cret@host/v1"}, "OPENAI_API_KEY"),
+        ({"server": None, "endpoint": "https://host/v1?key=s3cret"}, "OPENAI_API_KEY"),
         ({"benchmark__repo": "https://ann:s3cret@host/tasks"}, "benchmark.repo: a password"),
     ],
 )
