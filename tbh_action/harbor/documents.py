@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 MAX_COUNT: Final = 10**15
 
@@ -84,10 +86,11 @@ def parse_object(
     """
     if not data.strip():
         raise UnreadableError(f"{name} is empty")
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        document = json.loads(
-            data.removeprefix(codecs.BOM_UTF8).decode(), parse_constant=parse_constant
-        )
+        document = _fast(data) if parse_constant is None else None
+        if document is None:
+            document = json.loads(data.decode(), parse_constant=parse_constant)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{name} is not UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
@@ -97,6 +100,15 @@ def parse_object(
     if not isinstance(document, dict):
         raise UnreadableError(f"{name} holds no JSON object")
     return document
+
+
+def _fast(data: bytes) -> Any:
+    """What pydantic's parser makes of `data`, in half the time of the standard one; None where it
+    sees a fault: it refuses lone surrogates, and its words are not for people."""
+    try:
+        return from_json(data)
+    except ValueError:
+        return None
 
 
 def read_object(path: Path | str, limit: int = MAX_RESULT_BYTES) -> dict[str, Any]:
@@ -144,6 +156,8 @@ def instant(value: Any) -> datetime | None:
         return None
     try:
         parsed = datetime.fromisoformat(value)
+        if parsed.tzinfo is UTC:  # nearly always
+            return parsed
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -22,6 +22,7 @@ _MAX_ENTRY: Final = 32 * 1024 * 1024
 _TRIALS: Final = re.compile(r'"trials"\s*:\s*\[')
 _GAP: Final = re.compile(r"[\s,]*")
 _DECODER: Final = json.JSONDecoder()
+_POLICY: Final = re.compile(r'"override_error_policy"\s*:\s*(?=\{)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +64,56 @@ def _read(file: IO[str]) -> JobLock:
     tasks: dict[str, dict[str, Any]] = {}
     planned = []
     for entry in _entries(file, head[found.end() :]):
-        task = plain(mapping(mapping(entry).get("task")))
-        name = task.get("name")
+        said = mapping(mapping(entry).get("task"))
+        key = json.dumps(said)
+        if key not in tasks:  # Attempts at one task share one object.
+            tasks[key] = plain(said)
+        name = tasks[key].get("name")
         if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
-            # Attempts at one task share one object.
-            planned.append(tasks.setdefault(json.dumps(task, sort_keys=True), task))
+            planned.append(tasks[key])
     return JobLock(harbor=plain(mapping(start.get("harbor"))), tasks=tuple(planned))
 
 
 def _entries(file: IO[str], buffer: str) -> Iterator[Any]:
     """The list's values, up to its end; the file is read as far as they need it."""
     place = 0
+    key = policy = ""
     while True:
         gap = _GAP.match(buffer, place)
         place = gap.end() if gap else place
         if buffer[place : place + 1] == "]":
             return
         try:
-            value, place = _DECODER.raw_decode(buffer, place)
+            value, end = _DECODER.raw_decode(buffer, place)
         except json.JSONDecodeError as error:
             more = file.read(_CHUNK)
             if not more or len(buffer) - place > _MAX_ENTRY:
                 raise UnreadableError("lock.json ends too early, or is no JSON") from error
-            buffer, place = buffer[place:] + more, 0
+            buffer, place = _without(key, policy, buffer[place:] + more), 0
             continue
+        if not key and (found := _POLICY.search(buffer, place, end)):
+            key = found.group()
+            policy = buffer[found.end() : _DECODER.raw_decode(buffer, found.end())[1]]
+            buffer, end = _without(key, policy, buffer[end:]), 0
+        place = end
         yield value
+
+
+def _without(key: str, policy: str, text: str) -> str:
+    """`text` with nothing in `policy`, which is most of each entry and the same in all of them.
+
+    A third of the time that a lock takes otherwise. No JSON string is changed: a quote in one is
+    escaped, so it cannot hold `key`.
+    """
+    if not key:
+        return text
+    pieces = []
+    place = 0
+    while (found := text.find(key, place)) >= 0:
+        start = found + len(key)
+        pieces.append(text[place:start])
+        place = start
+        if text.startswith(policy, start):
+            pieces.append("{}")
+            place += len(policy)
+    return "".join([*pieces, text[place:]])

@@ -5,6 +5,7 @@ Reads, never writes: no network, no Harbor. What a job's files do not say stays 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -75,6 +76,7 @@ def score_job(
     known = read_job(job)
     plan = plan_from_lock(known.planned, attempts, known.n_attempts)
     tails = _log_tails(attempts, lambda trial: job / trial) if with_logs else {}
+    _spare_the_collector()
     return build(_job_facts(job, known, attempts), plan, attempts, log_tails=tails)
 
 
@@ -86,8 +88,15 @@ def score_run(
     late = unrecorded(run_dir, attempts, pass_number=None, reward_key=reward_key)
     attempts = list({attempt.trial: attempt for attempt in (*attempts, *late)}.values())
     facts, plan = _run_facts(run_dir, attempts)
+    _spare_the_collector()
     tails = _log_tails(attempts, partial(find_trial, run_dir)) if with_logs else {}
     return build(facts, plan, attempts, log_tails=tails)
+
+
+def _spare_the_collector() -> None:
+    """What was read has no cycles and stays to the end. Searching it for cycles, again and again
+    while a report is made, takes a twentieth of the whole time."""
+    gc.freeze()
 
 
 def _is_job(directory: Path) -> bool:

@@ -19,12 +19,24 @@ def _write(path: Path, document: Any, **how: Any) -> Path:
 
 
 def _lock(*names: Any) -> dict[str, Any]:
-    hostile = {"text": '"trials": [ {"task": {"name": "not-me"}}', "é": "ü" * 7}
+    policy = {"AnError": {"should_grade": False}, "AnotherError": {"has_valid_reward": None}}
+    key = '"override_error_policy": '
+    hostile = {
+        "text": f'"trials": [ {{"task": {{"name": "not-me"}}, {key}{json.dumps(policy)}',
+        "é": "ü",
+    }
     return {
         "schema_version": 3,
         "harbor": {"version": "0.26.0"},
         "retry": hostile,
-        "trials": [{"task": {"name": name, "source": "s"}, "agent": hostile} for name in names],
+        "trials": [
+            {
+                "override_error_policy": policy,
+                "agent": hostile,
+                "task": {"name": name, "source": "s"},
+            }
+            for name in names
+        ],
         "later": {"trials": ["no"]},
     }
 
@@ -39,6 +51,15 @@ def test_read_lock__any_chunk_gives_the_same(
     lock = read_lock(path)
     assert [task["name"] for task in lock.tasks] == ["a", "b", "a"]
     assert lock.harbor == {"version": "0.26.0"}
+
+
+def test_read_lock__a_name_that_holds_a_policy_stays_whole(tmp_path: Path) -> None:
+    """The policy's text is cut from what is parsed, but never inside a string."""
+    name = '"override_error_policy": {"AnError": {"should_grade": false}, "AnotherError"'
+    path = _write(
+        tmp_path / "lock.json", _lock("a", name, f'{name}: {{"has_valid_reward": null}}}}')
+    )
+    assert [task["name"] for task in read_lock(path).tasks][1] == name
 
 
 def test_read_lock__no_trials_are_an_empty_plan(tmp_path: Path) -> None:
