@@ -18,8 +18,9 @@ MAX_ALL_TAILS: Final = 4_000_000
 
 def log_tail(directory: Path, *, scored: bool, limit: int = MAX_TAIL) -> str | None:
     """The last `limit` characters of the log that explains the trial's end, None without one."""
+    place = os.fspath(directory)
     for name in _AFTER_FAILURE if scored else _AFTER_ERROR:
-        text = _tail(f"{directory}/{name}", limit).strip()
+        text = _tail(f"{place}/{name}", limit).strip()
         if text:
             return text
     return None
