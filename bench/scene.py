@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tbh_action.harbor import archive
 from tbh_action.loopback.client import LoopbackHub
 from tbh_action.loopback.tasks import DEMO_MODEL_RECIPE, DEMO_REPO_URL
 from tbh_action.rundir import RunDir, read_lines
@@ -263,7 +264,7 @@ def lost_attempts(run_dir: RunDir) -> int:
     }
     places = [run_dir.harbor_job, *run_dir.archives()]
     on_disk = {path.parent.name for place in places for path in place.glob("*__*/result.json")}
-    gone = {trial for trial in known & ended if ledger.find_trial(run_dir, trial) is None}
+    gone = {trial for trial in known & ended if archive.find_trial(run_dir, trial) is None}
     return len((ended | on_disk) - known) + len(gone)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tbh_action.controller.leg import Leg
 from tbh_action.controller.state import PassRecord
 from tbh_action.errors import NotStartedError
-from tbh_action.harbor import command
+from tbh_action.harbor import archive, command
 from tbh_action.harbor.job_dir import trial_directories
 from tbh_action.harbor.process import HarborProcess
 from tbh_action.policy.passes import Remaining
@@ -85,7 +85,7 @@ async def run_pass(leg: Leg, kind: str, env: dict[str, str]) -> PassEnd:
     try:
         harbor = await HarborProcess.start(argv, env, run_dir.harbor_log)
     except OSError as error:
-        ledger.restore(moves)
+        archive.restore(moves)
         state.passes.remove(record)
         raise NotStartedError(f"Harbor cannot be started: {error.strerror}: {argv[0]}") from error
     state.harbor_pid = harbor.pid
@@ -102,19 +102,19 @@ async def run_pass(leg: Leg, kind: str, env: dict[str, str]) -> PassEnd:
     refused = None
     if record.exit_code not in (0, None) and not record.cut_short and record.trials == 0:
         refused = _last_line(run_dir, log_from)
-        ledger.restore(moves)
+        archive.restore(moves)
         record.reason, record.cut_short = f"Harbor refused to start: {refused}", True
         leg.save()
     return PassEnd(record=record, refused=refused)
 
 
-def _archive(leg: Leg, attempts: list[Attempt]) -> list[ledger.Move]:
+def _archive(leg: Leg, attempts: list[Attempt]) -> list[archive.Move]:
     """Moves what this pass repeats out of Harbor's way, each trial to its own pass's archive."""
     here = present_trials(leg.run_dir)
     to_repeat = ledger.retryable(attempts, present=here, n_attempts=leg.spec.n_attempts)
     moves = []
     for attempt in to_repeat:
-        moves += ledger.archive_trials(leg.run_dir, attempt.pass_number or 0, [attempt.trial])
+        moves += archive.archive_trials(leg.run_dir, attempt.pass_number or 0, [attempt.trial])
     if moves:
         leg.journal.event(
             {"event": "archived", "trials": [move.source.name for move in moves]},

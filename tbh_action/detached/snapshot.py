@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tbh_action.errors import SpecError
+from tbh_action.harbor import archive
 from tbh_action.harbor.job_dir import trial_directories
 from tbh_action.rundir import RunDir
 from tbh_action.scoring import ledger
@@ -61,7 +62,7 @@ def take(run_dir: RunDir, sent: Mapping[str, Stamp], *, lenient: bool = False) -
         stamps: dict[str, Stamp] = {}
         files: dict[str, bytes] = {}
         for attempt in _recorded(state):
-            place = ledger.find_trial(run_dir, attempt.trial)
+            place = archive.find_trial(run_dir, attempt.trial)
             if place is None:
                 continue
             places[attempt.trial] = place.relative_to(run_dir.root).as_posix()
@@ -103,7 +104,7 @@ def stamps_of(run_dir: RunDir) -> dict[str, Stamp]:
     """The stamps of every recorded trial: after a restore, what need not be sent again."""
     found = {}
     for attempt in ledger.read_attempts(run_dir.attempts):
-        place = ledger.find_trial(run_dir, attempt.trial)
+        place = archive.find_trial(run_dir, attempt.trial)
         if place is not None:
             found[attempt.trial] = stamp_of(place)
     return found

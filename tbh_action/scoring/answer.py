@@ -12,6 +12,7 @@ from tbh_action.comparison.baseline import Baseline, baseline_or_reason
 from tbh_action.comparison.judge import Judgement, judged
 from tbh_action.controller.spec_file import Asked
 from tbh_action.controller.state import RunState
+from tbh_action.harbor import archive
 from tbh_action.harbor.logs import MAX_ALL_TAILS, log_tail
 from tbh_action.policy import cost
 from tbh_action.redact import Redactor
@@ -96,7 +97,7 @@ def log_tails(run_dir: RunDir, attempts: Iterable[Attempt]) -> dict[str, str]:
     tails: dict[str, str] = {}
     room = MAX_ALL_TAILS
     for attempt in attempts:
-        directory = None if attempt.passed else ledger.find_trial(run_dir, attempt.trial)
+        directory = None if attempt.passed else archive.find_trial(run_dir, attempt.trial)
         tail = log_tail(directory, scored=attempt.scored) if directory else None
         if tail and len(tail) <= room:
             tails[attempt.trial] = tail

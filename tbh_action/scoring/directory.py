@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tbh_action.errors import SpecError
+from tbh_action.harbor.archive import find_trial
 from tbh_action.harbor.documents import AbsentError, UnreadableError, count, mapping, read_object
 from tbh_action.harbor.job_dir import JobFacts, read_job, trial_names
 from tbh_action.harbor.logs import MAX_ALL_TAILS, log_tail
@@ -24,7 +25,7 @@ from tbh_action.rundir import RunDir
 from tbh_action.scoring.combine import facts_of_results, plan_of_results
 from tbh_action.scoring.failures import judge
 from tbh_action.scoring.fingerprint import fingerprint_of, flatten
-from tbh_action.scoring.ledger import Attempt, attempt_of, find_trial, read_attempts, unrecorded
+from tbh_action.scoring.ledger import Attempt, attempt_of, read_attempts, unrecorded
 from tbh_action.scoring.outcomes import Plan, plan_from_lock, plan_of
 from tbh_action.scoring.results import RunFacts, build, read
 

@@ -12,6 +12,7 @@ import pytest
 from tbh_action.detached import snapshot
 from tbh_action.detached.snapshot import ChangedError
 from tbh_action.errors import SpecError
+from tbh_action.harbor import archive
 from tbh_action.rundir import RunDir
 from tbh_action.scoring import ledger
 from tbh_action.scoring.ledger import Attempt
@@ -82,7 +83,7 @@ def test_take__sends_each_trial_once_and_knows_where_it_went(tmp_path: Path) -> 
     run_dir = run_with(tmp_path, "a__1")
     first = snapshot.take(run_dir, {})
     put(dict(first.files), tmp_path / "store")
-    ledger.archive_trials(run_dir, 1, ["a__1"])
+    archive.archive_trials(run_dir, 1, ["a__1"])
     add_trial(run_dir, "b__2")
     second = snapshot.take(run_dir, first.stamps)
     assert "trials/a__1.tar.gz" not in second.files
@@ -90,8 +91,8 @@ def test_take__sends_each_trial_once_and_knows_where_it_went(tmp_path: Path) -> 
     put(dict(second.files), tmp_path / "store")
     again = RunDir(tmp_path / "again")
     assert snapshot.restore(tmp_path / "store", again)
-    assert ledger.find_trial(again, "a__1") == again.archive(1) / "a__1"
-    assert ledger.find_trial(again, "b__2") == again.harbor_job / "b__2"
+    assert archive.find_trial(again, "a__1") == again.archive(1) / "a__1"
+    assert archive.find_trial(again, "b__2") == again.harbor_job / "b__2"
     # A restored run sends nothing that is there already.
     third = snapshot.take(again, snapshot.stamps_of(again))
     assert set(third.files) == {"state.tar", "index.json"}

@@ -12,12 +12,9 @@ from tbh_action.rundir import RunDir
 from tbh_action.scoring.ledger import (
     Attempt,
     append_attempts,
-    archive_trials,
-    find_trial,
     read_attempts,
     reconcile,
     rejudge,
-    restore,
     retryable,
 )
 
@@ -169,35 +166,3 @@ def test_retryable__only_unscored_trials_of_open_slots() -> None:
     here = {"won", "lost", "open", "setup", "killed"}
     assert _names(retryable(attempts, present=here)) == ["open", "killed"]
     assert _names(retryable(attempts, present=here, n_attempts=2)) == ["lost", "open", "killed"]
-
-
-def test_archive_trials__moves_whole_directories_and_back(run_dir: RunDir) -> None:
-    directory = put(run_dir.harbor_job, "t__a", document())
-    (directory / "agent").mkdir()
-    (directory / "agent" / "trajectory.json").write_text("{}", encoding="utf-8")
-    put(run_dir.harbor_job, "t__b", document())
-    moves = archive_trials(run_dir, 1, ["t__a"])
-    assert find_trial(run_dir, "t__a") == run_dir.archive(1) / "t__a"
-    assert (run_dir.archive(1) / "t__a" / "agent" / "trajectory.json").exists()
-    assert find_trial(run_dir, "t__b") == run_dir.harbor_job / "t__b"
-    restore(moves)
-    restore(moves)
-    assert find_trial(run_dir, "t__a") == directory
-    assert find_trial(run_dir, "t__z") is None
-
-
-def test_archive_trials__again_after_a_crash_finishes_the_work(run_dir: RunDir) -> None:
-    for name in ("t__a", "t__b"):
-        put(run_dir.harbor_job, name, document())
-    archive_trials(run_dir, 1, ["t__a"])
-    moves = archive_trials(run_dir, 1, ["t__a", "t__b", "t__never"])
-    assert [move.source.name for move in moves] == ["t__a", "t__b"]
-    assert list(run_dir.harbor_job.iterdir()) == []
-
-
-def test_archive_trials__never_overwrites(run_dir: RunDir) -> None:
-    put(run_dir.archive(1), "t__a", document(reward=0.0))
-    put(run_dir.harbor_job, "t__a", document())
-    assert archive_trials(run_dir, 1, ["t__a"]) == []
-    assert (run_dir.harbor_job / "t__a").exists()
-    assert (run_dir.archive(1) / "t__a").exists()
