@@ -7,9 +7,12 @@ because importing Harbor takes seconds and a few hundred megabytes, which a run 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -182,7 +185,8 @@ async def _resolve(config_path: Path) -> TaskList:
     config = JobConfig.model_validate_json(config_path.read_text(encoding="utf-8"))
     _check_options(config)
     task_configs = await JobPlan.resolve_task_configs(config)
-    downloads = await JobPlan.cache_tasks(task_configs)
+    with _alone_in_the_cache():
+        downloads = await JobPlan.cache_tasks(task_configs)
     infos = []
     for task_config in task_configs:
         result = downloads.get(task_config.get_task_id())
@@ -195,6 +199,28 @@ async def _resolve(config_path: Path) -> TaskList:
             )
         )
     return TaskList(tasks=tuple(infos), left_out=tuple(_left_out(config)))
+
+
+@contextlib.contextmanager
+def _alone_in_the_cache() -> Iterator[None]:
+    """One process at a time fills the cache of tasks that all runs of a machine share.
+
+    Harbor puts a task that another process downloaded meanwhile there once more, for which the
+    first one goes: whoever reads it at that moment (a shard beside this one) finds no file. What is
+    in the cache already is never touched again.
+    """
+    from harbor.constants import CACHE_DIR
+
+    try:
+        CACHE_DIR.mkdir(parents=True, exist_ok=True)
+        file = (CACHE_DIR / "tbh.lock").open("a", encoding="utf-8")
+    except OSError:  # Harbor says it better.
+        yield
+        return
+    with file:
+        with contextlib.suppress(OSError):  # no locks on this file system
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _one_line(error: Exception) -> str:

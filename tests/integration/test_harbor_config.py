@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +108,6 @@ def test_resolve_tasks__a_local_task_with_all_that_is_needed(tmp_path: Path) -> 
 
 
 def test_resolve_tasks__other_content_is_another_digest(tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(DEMO_TASKS / "hello-file", tmp_path / "tasks" / "hello-file")
     before = asked(tmp_path, path=str(tmp_path / "tasks")).tasks[0].digest
     assert asked(tmp_path, path=str(tmp_path / "tasks")).tasks[0].digest == before
@@ -116,14 +117,35 @@ def test_resolve_tasks__other_content_is_another_digest(tmp_path: Path) -> None:
 
 
 def test_resolve_tasks__folders_that_harbor_would_leave_out_silently(tmp_path: Path) -> None:
-    import shutil
-
     for name in ("hello-file", "broken"):
         shutil.copytree(DEMO_TASKS / "hello-file", tmp_path / "tasks" / name)
     (tmp_path / "tasks" / "broken" / "instruction.md").unlink()
     found = asked(tmp_path, path=str(tmp_path / "tasks"), include_task=())
     assert len(found.tasks) == 1
     assert found.left_out == ("broken",)
+
+
+def test_resolve_tasks__several_runs_of_a_machine_fill_its_cache_at_once(tmp_path: Path) -> None:
+    """As shards beside each other do. Each found what another was just replacing."""
+    shutil.copytree(DEMO_TASKS, tmp_path / "repo" / "tasks")
+    git = ["git", "-C", str(tmp_path / "repo"), "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "tasks"]):
+        subprocess.run([*git, *words], check=True)
+    config = tmp_path / "config.json"
+    address = "https://git.invalid/demo/tasks"
+    spec = resolve({**SEED, "repo": address})
+    config.write_text(json.dumps(job_config(spec, RunDir(tmp_path / "r"))), encoding="utf-8")
+    env = harbor_environment(base_url="", api_key="", control_url="", control_key="", run_id="")
+    env |= {
+        "HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path / 'repo'}.insteadOf",
+        "GIT_CONFIG_VALUE_0": address,
+    }
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: resolve_tasks(config, env), range(4)))
+    assert len(found[0].tasks) >= 8
+    assert all(tasks == found[0] for tasks in found)
 
 
 @pytest.mark.parametrize(
