@@ -116,4 +116,24 @@ def test_module__is_the_command() -> None:
         env=os.environ | {"NO_COLOR": "1"},
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("Usage: tbh [OPTIONS]")
+    assert done.stderr == "Error: No such command 'rnu'. See `tbh --help`.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--bogus"], "No such option '--bogus'"),
+        (["--bogus"], "No such option '--bogus'"),
+        (["score"], "Missing argument 'DIR'"),
+        (["run", "--n-tasks", "x"], "Invalid value for '--n-tasks'"),
+        (["run", "--max-passes"], "requires an argument"),
+        (["report", ".", "--format", "pdf"], "is not one of"),
+    ],
+)
+def test_main__wrong_usage_is_one_line(words: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, words, prog_name="tbh")
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.rstrip().endswith("--help`.")
