@@ -161,8 +161,10 @@ def _below(results: Mapping[str, Any], policy: Policy) -> _Sentences:
 
 def _doubts_about_run(results: Mapping[str, Any], policy: Policy) -> list[str]:
     doubts = []
-    share = coverage(tally(results).values())
-    if share < policy.coverage_floor:
+    planned = tally(results)
+    share = coverage(planned.values())
+    # An empty shard has nothing to cover: its siblings answer.
+    if planned and share < policy.coverage_floor:
         doubts.append(
             f"This run scored {share:.1%} of its planned trials, "
             f"below the floor of {policy.coverage_floor:.1%}."

@@ -145,6 +145,12 @@ def test_decide__coverage_floor_is_configurable_and_met_at_equality() -> None:
     assert gate(ours, coverage_floor=0.76).exit_code == 4
 
 
+def test_decide__an_empty_shard_is_no_doubt() -> None:
+    assert gate("").exit_code == 0
+    assert gate(results("", complete=False)).exit_code == 4
+    assert gate("", fail_on="below:0.5").exit_code == 4
+
+
 def test_decide__says_when_there_was_nothing_to_compare_with() -> None:
     assert gate(GOOD).reasons == ("There was no earlier run to compare with.",)
     assert gate(GOOD, fail_on="never").reasons == ()
