@@ -6,6 +6,7 @@ spec, 3 could not start, 4 inconclusive or incomplete, 130/143 interrupted with 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import click
@@ -20,6 +21,10 @@ class TbhError(click.ClickException):
     """Something a user can act on: one line that says what, to what, and what to do next."""
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, message: str) -> None:
+        # Another tool's words inside ours may end their own sentence.
+        super().__init__(re.sub(r"(?<=\w)\.\.(?=\s|$)", ".", message))
 
 
 class SpecError(TbhError):
