@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @click.command("cleanup")
 @click.option("--run", "run_name", metavar="NAME", help="Cancel what this run left running.")
-@click.option("--older-than", type=Duration(), help="Cancel what any run started so long ago.")
+@click.option(
+    "--older-than",
+    type=Duration(),
+    help="Cancel what any run started so long ago, but no submitted run.",
+)
 @option("--namespace", metavar="NS", help="Whose jobs to look at.")
 @click.option(
     "--runs-dir", default="runs", show_default=True, help="Where run directories lie.", hidden=True
@@ -82,6 +86,8 @@ def _ours(
     run_id: str | None,
     older_than: float | None,
 ) -> list[PaidJob]:
+    from tbh_action.controller.state import belongs_to
+    from tbh_action.detached.job import KIND as CONTROLLER
     from tbh_action.labels import PROJECT, PROJECT_LABEL, RUN_LABEL
     from tbh_action.server import hf_job
     from tbh_action.server.hub_errors import explain, hub_errors
@@ -93,16 +99,26 @@ def _ours(
             f"Cannot list the Hub's jobs: {explain(error)}. Check HF_TOKEN and the network."
         ) from error
     now = datetime.now(UTC)
-    found = []
-    for info in infos:
-        job = hf_job.from_info(info, namespace)
-        label = (info.labels or {}).get(RUN_LABEL, "")
-        if job.ended or (run_name is not None and not carries(label, run_name, run_id)):
-            continue
-        if older_than is not None and _age(job, now) < older_than:
-            continue
-        found.append(job)
-    return found
+    jobs = [
+        (hf_job.from_info(info, namespace), (info.labels or {}).get(RUN_LABEL, ""))
+        for info in infos
+    ]
+    running = [(job, label) for job, label in jobs if not job.ended]
+    if run_name is not None:
+        running = [pair for pair in running if carries(pair[1], run_name, run_id)]
+    if older_than is None:
+        return [job for job, _ in running]
+    submitted = {label for job, label in running if job.kind == CONTROLLER} if not run_name else ()
+    for name in sorted(submitted):
+        click.echo(
+            f"left alone: {name} has a controller on the Hub, which lives for days; end it "
+            f"with `tbh cancel {name}`"
+        )
+    return [
+        job
+        for job, label in running
+        if _age(job, now) >= older_than and not any(belongs_to(label, name) for name in submitted)
+    ]
 
 
 def _known(run_dir: RunDir) -> RunState | None:

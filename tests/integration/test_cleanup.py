@@ -11,7 +11,7 @@ from huggingface_hub import HfApi
 
 from tbh_action.commands.cleanup import carries
 from tbh_action.controller.state import new_state, save
-from tbh_action.labels import PROJECT, PROJECT_LABEL, RUN_LABEL
+from tbh_action.labels import KIND_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
 from tbh_action.loopback.client import LoopbackHub
 from tbh_action.rundir import RunDir
 from tests.integration.runs import tbh as run_tbh
@@ -116,6 +116,21 @@ def test_cleanup__by_age(hub: LoopbackHub) -> None:
     assert len(hub.alive()) == 2
     assert tbh(hub, "--older-than", "0.001s")[0] == 0
     assert alive(hub) == {stranger}
+
+
+def test_cleanup__age_alone_ends_no_submitted_run(hub: LoopbackHub) -> None:
+    """A controller lives for days, and its server is as old as it may be."""
+    ours(hub, "days", **{KIND_LABEL: "controller"})
+    ours(hub, "days--abc123")
+    other = ours(hub, "days-not--abc123")
+    code, said = tbh(hub, "--older-than", "0.001s")
+    assert code == 0
+    assert "left alone: days has a controller" in said
+    assert "`tbh cancel days`" in said
+    assert other not in alive(hub)
+    assert len(hub.alive()) == 2
+    assert tbh(hub, "--run", "days", "--older-than", "0.001s")[0] == 0
+    assert hub.alive() == []
 
 
 def test_cleanup__what_cannot_be_cancelled_is_said(hub: LoopbackHub) -> None:
