@@ -19,6 +19,7 @@ from tbh_action.errors import SpecError
 COMMANDS: Final[dict[str, str]] = {
     "run": "Start a server, run the benchmark, repair what infrastructure broke, report.",
     "resume": "Continue a run, or a job directory that stock Harbor made.",
+    "serve": "Start a server for several runs, and leave it running.",
     "plan": "What a run would take and cost, and what can't run, before anything is paid.",
     "doctor": "Look at everything that could go wrong later, with cures.",
     "score": "Count a job or run directory: each task once.",

@@ -21,6 +21,7 @@ from tbh_action.errors import EXIT_INCOMPLETE, IncompleteError, NotStartedError,
 from tbh_action.github.surface import Page, begin
 from tbh_action.policy.plan import earlier_seconds
 from tbh_action.policy.shard import parse_shard
+from tbh_action.report.markdown import check_templates
 from tbh_action.report.terminal import render
 from tbh_action.rundir import RunDir, locked, open_run_dir
 from tbh_action.scoring.answer import make_results, write_answer
@@ -39,12 +40,15 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
     judgement = judgement_from(options)
     if judgement.baseline is not None:
         check_baseline(judgement.baseline)
+    if options.get("templates"):
+        check_templates(Path(options["templates"]))
     request = Request(
         spec=spec,
         shard=parse_shard(options["shard"]) if options.get("shard") else None,
         time_budget=options["time_budget"],
         max_cost=options["max_cost"],
         keep_server=options["keep_server"],
+        server_job=_server_job(spec, options),
         earlier=_earlier(judgement.baseline),
         endpoint_key=endpoint_key(spec.endpoint, os.environ),
     )
@@ -71,6 +75,13 @@ def execute(spec: RunSpec, root: Path, options: dict[str, Any]) -> int:
         finally:
             if packed is not None and run_dir.spec.exists():
                 state_file.pack(run_dir, packed)
+
+
+def _server_job(spec: RunSpec, options: Mapping[str, Any]) -> str | None:
+    job_id: str | None = options.get("server_job")
+    if job_id is not None and spec.server is None:
+        raise SpecError("--server-job and --endpoint are two servers; give one of them.")
+    return job_id
 
 
 def endpoint_key(endpoint: str | None, environ: Mapping[str, str]) -> str | None:

@@ -24,6 +24,7 @@ from tbh_action.errors import SpecError
 @limit_options
 @option("--name", metavar="NAME", help="The run's name [model and benchmark].")
 @option("--run-dir", metavar="DIR", help="The run's directory [runs/NAME].")
+@option("--server-job", metavar="ID", help="Use the server that `tbh serve` started.")
 @option("--shard", metavar="I/N", help="Only the tasks of shard I of N; `tbh merge` joins them.")
 @baseline_option
 @gate_options

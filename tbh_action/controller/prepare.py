@@ -18,23 +18,28 @@ from tbh_action.policy.shard import Shard, tasks_of_shard
 from tbh_action.rundir import RunDir, utc_now
 from tbh_action.scoring import ledger
 from tbh_action.server import hf_job
+from tbh_action.server.borrow import borrow
 from tbh_action.server.hub_errors import explain, hub_errors
 from tbh_action.spec import RunSpec
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
+    from tbh_action.server.hf_job import PaidJob
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """What one call of `tbh run` asks. `earlier`: seconds a trial took in an earlier run, by task.
-    `time_budget` (seconds) and `max_cost` (USD) bound this leg and the whole run."""
+    `time_budget` (seconds) and `max_cost` (USD) bound this leg and the whole run. `server_job` is
+    the id of a running server of another run, to be used instead of one's own."""
 
     spec: RunSpec
     shard: Shard | None = None
     time_budget: float | None = None
     max_cost: float | None = None
     keep_server: bool = False
+    server_job: str | None = None
     earlier: Mapping[str, float] = field(default_factory=dict)
     endpoint_key: str | None = field(default=None, repr=False)
 
@@ -52,6 +57,7 @@ class Prepared:
     journal: Journal
     warnings: tuple[str, ...]
     started: float
+    borrowed: PaidJob | None = None
 
     @property
     def complete(self) -> bool:
@@ -64,7 +70,7 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
 
     Raises:
         SpecError: the directory holds another run.
-        NotStartedError: preflight found problems.
+        NotStartedError: preflight found problems, or the server job is of no use.
     """
     started = time.monotonic()
     asked = read_asked(run_dir)
@@ -79,6 +85,9 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
     state.benchmark_commit = state.benchmark_commit or ready.commit
     state.status, state.stop_reason, state.finished_at = "running", None, None
     run_state.save(run_dir, state)
+    _look_at_borrowed(api, state, journal)
+    job_id = request.server_job
+    borrowed = borrow(api, request.spec, job_id) if job_id is not None else None
     _repair(run_dir, state, journal)
     stop_left_sandboxes(api, state, request.spec.namespace, journal)
     for warning in ready.warnings:
@@ -93,6 +102,7 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
         journal=journal,
         warnings=ready.warnings,
         started=started,
+        borrowed=borrowed,
     )
 
 
@@ -103,6 +113,16 @@ def _of_shard(tasks: TaskList, shard: Shard | None) -> TaskList:
     return TaskList(
         tasks=tuple(task for task in tasks.tasks if task.name in names), left_out=tasks.left_out
     )
+
+
+def _look_at_borrowed(api: HfApi, state: RunState, journal: Journal) -> None:
+    """A server that an earlier leg borrowed was stopped by its owner since: what it cost is known
+    only now."""
+    for job in [job for job in state.servers if job.borrowed and not job.ended]:
+        try:
+            state.record(hf_job.inspect(api, job))
+        except hub_errors(ValueError, KeyError, TypeError) as error:
+            journal.say(f"the Hub cannot be asked about the server {job.job_id}: {explain(error)}")
 
 
 def _repair(run_dir: RunDir, state: RunState, journal: Journal) -> None:

@@ -87,9 +87,12 @@ async def run_leg(prepared: Prepared) -> int | None:
             journal=prepared.journal.event,
             say=prepared.journal.say,
             endpoint_token=request.endpoint_key,
+            borrowed=prepared.borrowed,
         )
         leg.follow(supervisor, gateway)
-        supervisor.start(adopt=[job for job in state.servers if not job.ended])
+        if prepared.borrowed is not None:
+            leg.record_paid(prepared.borrowed)
+        supervisor.start(adopt=[job for job in state.servers if not (job.ended or job.borrowed)])
         work = asyncio.ensure_future(_work(prepared, leg, supervisor, gateway_url))
         alarm = asyncio.ensure_future(signals.wait())
         try:

@@ -75,8 +75,8 @@ class RunState:
 
     @property
     def running(self) -> list[PaidJob]:
-        """What may still cost money, as far as is known."""
-        return [job for job in self.paid if not job.ended]
+        """What of this run may still cost money, as far as is known."""
+        return [job for job in self.paid if not job.ended and not job.borrowed]
 
 
 def new_state(name: str) -> RunState:

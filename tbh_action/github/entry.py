@@ -29,7 +29,7 @@ from tbh_action.github.marker import digest
 from tbh_action.github.runner import Annotation, Runner
 from tbh_action.github.surface import FORK_ADVICE, open_page
 
-_PAYING: Final = ("run", "resume", "submit", "collect", "cancel")
+_PAYING: Final = ("run", "resume", "serve", "submit", "collect", "cancel")
 _BUG: Final = 70
 _HOW_TO_PAY: Final = (
     "there is no Hugging Face token. Make a fine-grained one with access to Jobs, store it as the "
@@ -107,7 +107,7 @@ def with_name(call: Call, context: Context, run_dir: str = "") -> list[str]:
     run is called like its directory, where that was chosen.
     """
     options = list(call.arguments[: _dashes(call)])
-    flag = {"run": "--name", "cleanup": "--run"}.get(call.command)
+    flag = {"run": "--name", "serve": "--name", "cleanup": "--run"}.get(call.command)
     if flag is None:
         return options
     if call.command == "cleanup" and run_dir:

@@ -18,9 +18,11 @@ from tbh_action.errors import SpecError
 
 Kind = Literal["text", "lines", "paths", "boolean", "whole", "number", "duration"]
 
-# What is measured is asked by `run` and `submit`; how far this job goes, by `run` and `resume`.
+# What is measured is asked by `run` and `submit`, and by `serve` for other runs; how far this job
+# goes, by `run` and `resume`.
 RUN: Final = frozenset({"run"})
-ASKED: Final = frozenset({"run", "submit"})
+ASKED: Final = frozenset({"run", "submit", "serve"})
+RUNS: Final = frozenset({"run", "submit"})
 LEG: Final = frozenset({"run", "resume"})
 JUDGED: Final = frozenset({"run", "resume", "merge", "compare", "collect"})
 PAID: Final = ASKED | LEG
@@ -28,7 +30,7 @@ PAID: Final = ASKED | LEG
 DETACHED: Final = frozenset({"submit", "collect", "cancel"})
 COMMANDS: Final = (
     *("run", "resume", "merge", "report", "compare", "comment", "releases", "cleanup"),
-    *("publish", "submit", "collect", "cancel"),
+    *("publish", "serve", "submit", "collect", "cancel"),
 )
 # Inputs that the action itself handles; they are no options of a command.
 OWN: Final = (
@@ -85,7 +87,7 @@ TABLE: Final[Mapping[str, Input]] = {
     "max-call": Input("duration", ASKED),
     # Where.
     "flavor": _TEXT,
-    "namespace": Input("text", RUN | DETACHED | {"cleanup"}),
+    "namespace": Input("text", ASKED | DETACHED | {"cleanup"}),
     "replicas": Input("whole", ASKED),
     "server-timeout": Input("duration", ASKED),
     "schedule-timeout": Input("duration", ASKED),
@@ -93,10 +95,11 @@ TABLE: Final[Mapping[str, Input]] = {
     "mount-model": Input("boolean", ASKED, off="--no-mount-model"),
     # How far.
     "time-budget": Input("duration", LEG),
-    "max-cost": Input("number", PAID),
+    "max-cost": Input("number", RUNS | LEG),
     "keep-server": Input("boolean", LEG, off="--stop-server"),
+    "server-job": Input("text", RUN),
     "state": Input("text", LEG),
-    "shard": _TEXT,
+    "shard": Input("text", RUNS),
     "name": Input("text", ASKED | {"cleanup"}, frozenset({"collect", "cancel"})),
     "run-dir": Input("text", RUN, frozenset({"resume", "report", "comment", "compare", "publish"})),
     # Shards and legs that are joined.

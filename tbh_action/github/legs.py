@@ -25,17 +25,20 @@ _IDENTITY: Final = (
 
 
 def plan(env: Mapping[str, str]) -> dict[str, str]:
-    """The outputs `name`, `shards` (a JSON list), `count` (of them) and `legs`.
+    """The outputs `name`, `shards` (a JSON list), `count` (of them), `legs`, `server` (`each` or
+    `shared`) and `parts` (a JSON list: what follows the name in the names of what may be paid for).
 
     The name is the same for each dispatch of the same question in one repository, so that a later
     dispatch can go on with the state of an earlier one, and finds what it left on the Hub. The
     workflow's `concurrency` keeps two of them from running at once.
 
     Raises:
-        SpecError: a number that is none, or out of range.
+        SpecError: a number that is none, or out of range; a server that can't be.
     """
     shards = _number(env, "shards", MOST_SHARDS)
     legs = _number(env, "legs", MOST_LEGS)
+    server = _server(env)
+    parts = [f"s{shard}" for shard in range(1, shards + 1)]
     identity = "\n".join(env.get(f"TBH_{key}", "").strip() for key in _IDENTITY)
     who = digest(f"{env.get('GITHUB_REPOSITORY', '')}\n{identity}")[:8]
     subject = env.get("TBH_RECIPE", "").strip() or env.get("TBH_MODEL", "").strip()
@@ -45,7 +48,18 @@ def plan(env: Mapping[str, str]) -> dict[str, str]:
         "count": str(shards),
         "shards": json.dumps(list(range(1, shards + 1))),
         "legs": str(legs),
+        "server": server,
+        "parts": json.dumps([*parts, "server"] if server == "shared" else parts),
     }
+
+
+def _server(env: Mapping[str, str]) -> str:
+    text = env.get("TBH_SERVER", "").strip() or "each"
+    if text not in ("each", "shared"):
+        raise SpecError(f"input `server`: {text!r} is neither each nor shared.")
+    if text == "shared" and env.get("TBH_ENDPOINT", "").strip():
+        raise SpecError("input `server`: all shards use the `endpoint` already; drop one of them.")
+    return text
 
 
 def _number(env: Mapping[str, str], name: str, most: int) -> int:

@@ -44,6 +44,7 @@ _NO_DOCUMENT: Final = (ValueError, KeyError, TypeError)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaidJob:
     """One paid job of a run as last seen. `url` is its exposed address, `seconds` its running time.
+    A `borrowed` one belongs to another run, and is neither stopped nor replaced by this one.
 
     Written to `state.json` before the creation call (with an empty id), so that a crash between
     the call and its answer leaves the nonce to look for.
@@ -62,6 +63,7 @@ class PaidJob:
     timeout: float | None = None
     seconds: float = 0.0
     trial: str | None = None
+    borrowed: bool = False
 
     @property
     def ended(self) -> bool:

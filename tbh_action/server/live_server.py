@@ -41,7 +41,9 @@ class LiveServer:
         if api is not None and ready.job is not None:
             self._watch = JobWatch(api, ready.job, record)
         self._vitals = Vitals(
-            ours=self._watch is not None, since=time.monotonic(), load_time=load_time
+            ours=ready.job is not None and not ready.job.borrowed,
+            since=time.monotonic(),
+            load_time=load_time,
         )
         self._client = httpx.AsyncClient(trust_env=False)
         self._conversation: asyncio.Task[None] | None = None

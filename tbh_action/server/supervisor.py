@@ -53,7 +53,8 @@ class Supervisor:
 
     `record` is told each change of each paid job, before it is waited for; `journal` gets events,
     `say` lines for people. Without a `gateway` (agents inside the sandbox), callers ask `ready` for
-    the address. `api` is None for an endpoint, and `endpoint_token` is for it alone.
+    the address. `api` is None for an endpoint, and `endpoint_token` is for it alone. A `borrowed`
+    server is used and watched; none is started or stopped then.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Supervisor:
         journal: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
         endpoint_token: str | None = None,
+        borrowed: PaidJob | None = None,
         limits: Limits | None = None,
         poll: float = POLL,
     ) -> None:
@@ -78,7 +80,11 @@ class Supervisor:
         self._endpoint_token = endpoint_token
         self._limits = limits or Limits()
         self._poll = poll
-        self._paid = None if api is None else PaidServers(api, spec, run_id, record=record)
+        self._borrowed = borrowed
+        self._record = record
+        self._paid = (
+            None if api is None or borrowed else PaidServers(api, spec, run_id, record=record)
+        )
         self._fleet = Fleet(gateway, journal)
         self._places: list[_Place] = []
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -91,7 +97,7 @@ class Supervisor:
         `adopt`: servers that an earlier leg left. They are used if they still live; those that are
         too many are cancelled.
         """
-        replicas = self._spec.server.replicas if self._spec.server else 1
+        replicas = self._spec.server.replicas if self._spec.server and not self._borrowed else 1
         # The newest first: it has the longest life left.
         left = sorted(
             (job for job in adopt if not job.ended and self._paid is not None),
@@ -211,7 +217,7 @@ class Supervisor:
         return found
 
     async def _begin(self, left: PaidJob | None) -> LiveServer:
-        """A server that answers: a new one, or `left` by an earlier leg.
+        """A server that answers: borrowed, `left` by an earlier leg, or a new one.
 
         Raises:
             NotStartedError: it can't be had; what was started is cancelled.
@@ -220,20 +226,15 @@ class Supervisor:
             assert self._spec.endpoint is not None
             endpoint = self._spec.endpoint, self._endpoint_token, self._spec.model.name
             return self._live(await check_endpoint(*endpoint))
+        if self._borrowed is not None:
+            return self._live(await self._answering(self._api, self._borrowed, self._record))
         began = time.monotonic()
         job = left or await self._paid_servers.create()
         if left is None:
             self._event("server_created", job_id=job.job_id, flavor=job.flavor)
             self._say(f"server job {job.job_id} created on {job.flavor}")
         try:
-            ready = await until_ready(
-                self._api,
-                self._spec,
-                job,
-                record=self._paid_servers.note,
-                say=self._say,
-                poll=self._poll,
-            )
+            ready = await self._answering(self._api, job, self._paid_servers.note)
         except NotStartedError:
             self._spawn(self._cancel(job))
             raise
@@ -241,13 +242,20 @@ class Supervisor:
             self._load_time = time.monotonic() - began
         return self._live(ready)
 
+    async def _answering(
+        self, api: HfApi, job: PaidJob, record: Callable[[PaidJob], None]
+    ) -> ReadyServer:
+        return await until_ready(
+            api, self._spec, job, record=record, say=self._say, poll=self._poll
+        )
+
     def _live(self, ready: ReadyServer) -> LiveServer:
         return LiveServer(
             self._api,
             ready,
             self._spec.model.name,
             load_time=self._load_time or _USUAL_LOAD,
-            record=self._paid.note if self._paid else lambda _: None,
+            record=self._paid.note if self._paid else self._record,
         )
 
     async def _until_decided(self, place: _Place, server: LiveServer) -> tuple[Decision, Seen]:
@@ -294,7 +302,7 @@ class Supervisor:
         bad_for = timedelta(seconds=max(seen.failing_for, seen.silent_for))
         self._fleet.leave(place.number, bad_for=bad_for, reason=decision.reason)
         self._say(f"server {server.name} is lost: {decision.reason}")
-        if server.job is not None:
+        if server.job is not None and self._paid is not None:
             self._spawn(self._cancel(server.job))
 
     async def _replacement(self, place: _Place, decision: Decision) -> LiveServer:
@@ -354,7 +362,7 @@ class Supervisor:
 
     @property
     def _paid_servers(self) -> PaidServers:
-        assert self._paid is not None, "an endpoint has no jobs"
+        assert self._paid is not None, "neither an endpoint nor a borrowed server is ours"
         return self._paid
 
     def _spawn[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -36,10 +36,11 @@ class Limits:
 class Seen:
     """One server as it was last seen; times are seconds.
 
-    `ours`: a job that we started, and not an endpoint that exists. `stage` is the job's, None when
-    the Hub could not be asked. `failed_probes` health probes failed in a row, over `failing_for`;
-    `refused_probes` in a row were refused for the token. `failed_completions` conversations failed
-    since the last sign of life, the last one was asked `completion_age` ago (None: none was).
+    `ours`: a job that we started, not an endpoint or another run's job. `stage` is the job's, None
+    when the Hub could not be asked. `failed_probes` health probes failed in a row, over
+    `failing_for`; `refused_probes` in a row were refused for the token. `failed_completions`
+    conversations failed since the last sign of life, the last one was asked `completion_age` ago
+    (None: none was).
     `answered_age`: since the gateway last passed on an answer. `silent_for`: for how long calls
     have been under way with no answer to any. `life_left` of `lifetime` remains until the job's
     timeout. `load_time` is what a start took, from its creation to its first answer. `successor` is
@@ -135,6 +136,8 @@ def _judged_dead(seen: Seen, limits: Limits, words: str) -> Decision | None:
 
 
 def _replace(seen: Seen, limits: Limits, words: str) -> Decision:
+    if not seen.ours:
+        return Decision(action="give_up", reason=f"{words}; it is not this run's to start again")
     if seen.successor == "ready":
         return Decision(action="handover_switch", reason=words)
     if seen.successor == "starting":
@@ -147,7 +150,7 @@ def _replace(seen: Seen, limits: Limits, words: str) -> Decision:
 
 
 def _end_of_life(seen: Seen, limits: Limits) -> Decision | None:
-    if seen.life_left is None or seen.lifetime is None or seen.successor != "none":
+    if not seen.ours or seen.life_left is None or seen.lifetime is None or seen.successor != "none":
         return None
     lead = handover_lead(load_time=seen.load_time, lifetime=seen.lifetime, margin=limits.margin)
     if seen.life_left > lead or seen.relaunches >= limits.relaunches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,10 +35,17 @@ def artifacts(world: World, run_id: int = 1) -> list[str]:
     return sorted(path.name for path in (world.artifacts / str(run_id)).iterdir())
 
 
-def results(world: World, run_id: int = 1) -> dict[str, dict[str, int]]:
+def results(world: World, run_id: int = 1) -> dict[str, Any]:
     (file,) = (world.artifacts / str(run_id)).glob("*-report/results.json")
-    document: dict[str, dict[str, int]] = json.loads(file.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return document
+
+
+def paid_servers(answer: dict[str, Any]) -> list[str]:
+    """The ids of the server jobs that an answer counts; their costs make up the sum."""
+    items = [item for item in answer["cost"]["items"] if item["kind"] == "server"]
+    assert answer["cost"]["server_usd"] == pytest.approx(sum(item["usd"] for item in items))
+    return [item["job_id"] for item in items]
 
 
 def test_workflow__three_legs_one_after_the_other(tmp_path: Path) -> None:
@@ -64,6 +72,39 @@ def test_workflow__three_shards_side_by_side_are_merged(tmp_path: Path) -> None:
         assert ended.code == 0, ended.log[-5000:]
         assert len([name for name in artifacts(world) if name.endswith("-leg1-done")]) == 3
         assert results(world)["counts"] == {"planned": 3, "passed": 3, "failed": 0, "errored": 0}
+        assert hub.alive() == []
+
+
+def test_workflow__shards_share_one_server_and_its_cost(tmp_path: Path) -> None:
+    with loopback_world(tmp_path) as (world, hub, _):
+        ended = world.run(
+            "workflow_dispatch",
+            "terminal-bench.yml",
+            inputs=settings(world, shards="2", server="shared", legs="1"),
+        )
+        assert ended.code == 0, ended.log[-5000:]
+        (server,) = [job for job in hub.jobs() if job["kind"] == "server"]
+        assert hub.alive() == []
+        answer = results(world)
+        assert answer["counts"] == {"planned": 3, "passed": 3, "failed": 0, "errored": 0}
+        assert len({row["task"] for row in answer["tasks"]}) == 3
+        assert paid_servers(answer) == [server["id"]], "once, though two shards used it"
+        stopped = ended.log.index(f"cancelled server {server['id']}")
+        assert ended.log.count("complete: ", 0, stopped) == 2, "after the last shard"
+
+
+def test_workflow__a_shared_server_is_stopped_when_the_shards_fail(tmp_path: Path) -> None:
+    with loopback_world(tmp_path) as (world, hub, _):
+        ended = world.run(
+            "workflow_dispatch",
+            "terminal-bench.yml",
+            inputs=settings(world, shards="2", server="shared", baseline="missing.json"),
+        )
+        assert ended.code == 1
+        assert "Leg 1, server" in " ".join(ended.jobs("succeeded")), ended.log[-3000:]
+        assert len(ended.jobs("failed")) == 2
+        (server,) = hub.jobs()
+        assert f"cancelled server {server['id']}" in ended.log
         assert hub.alive() == []
 
 

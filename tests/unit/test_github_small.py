@@ -78,6 +78,21 @@ def test_plan__a_wrong_number_names_its_input(text: str) -> None:
         plan({"TBH_SHARDS": text})
 
 
+def test_plan__a_shared_server_is_one_more_part_to_clean_up() -> None:
+    each, shared = ({"TBH_SHARDS": "2", "TBH_SERVER": text} for text in ("", "shared"))
+    assert json.loads(plan(each)["parts"]) == ["s1", "s2"]
+    assert json.loads(plan(shared)["parts"]) == ["s1", "s2", "server"]
+    assert (plan(each)["server"], plan(shared)["server"]) == ("each", "shared")
+
+
+@pytest.mark.parametrize(
+    "env", [{"TBH_SERVER": "one"}, {"TBH_SERVER": "shared", "TBH_ENDPOINT": "https://x/v1"}]
+)
+def test_plan__a_server_that_cannot_be_names_its_input(env: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="input `server`"):
+        plan(env)
+
+
 # --- releases -----------------------------------------------------------------------------------
 
 
