@@ -32,6 +32,8 @@ from tbh_action.report import limits, view, words
 from tbh_action.report.mermaid import outcomes_chart, time_chart
 from tbh_action.report.reproduce import EXACT_COMMAND, run_command
 from tbh_action.report.words import Results
+from tbh_action.scoring.outcomes import plan_of
+from tbh_action.scoring.results import RunFacts, build
 
 SUMMARY: Final = "summary.md.jinja"
 COMMENT: Final = "comment.md.jinja"
@@ -87,6 +89,17 @@ def render_comment(
             "let its first line be {{ marker }}."
         )
     return limits.fit_comment(text, where=place.where)
+
+
+def check_templates(templates: Path) -> None:
+    """Renders a small result with the user's own templates, before anything is paid for.
+
+    Raises:
+        SpecError: one of them is broken.
+    """
+    sample = build(RunFacts(name="sample"), plan_of(["org/task"], 1), [])
+    render_summary(sample, templates=templates)
+    render_comment(sample, marker="<!-- sample -->", templates=templates)
 
 
 def _render(

@@ -262,3 +262,16 @@ def test_dry_run__starts_nothing_and_shows_no_token(hub: LoopbackHub, world: Pat
         assert secret not in said
     assert len(hub.calls()) == calls
     assert not (world / "runs").exists()
+
+
+def test_run__a_broken_template_is_found_before_anything_is_paid(
+    hub: LoopbackHub, world: Path
+) -> None:
+    mine = world / "mine-templates"
+    mine.mkdir()
+    (mine / "comment.md.jinja").write_text("{{ marker }}\n{{ results.nothing }}", encoding="utf-8")
+    code, said = tbh(hub, *RUN, "--templates", str(mine), cwd=world)
+    assert code == 2
+    assert said.startswith("Error: The template comment.md.jinja")
+    assert said.count("\n") == 1
+    assert hub.jobs() == []
