@@ -84,8 +84,8 @@ def prepare(request: Request, run_dir: RunDir, journal: Journal) -> Prepared:
     state.prices = ready.prices or state.prices
     state.benchmark_commit = state.benchmark_commit or ready.commit
     state.status, state.stop_reason, state.finished_at = "running", None, None
-    run_state.save(run_dir, state)
     _look_at_borrowed(api, state, journal)
+    run_state.save(run_dir, state)
     job_id = request.server_job
     borrowed = borrow(api, request.spec, job_id) if job_id is not None else None
     _repair(run_dir, state, journal)

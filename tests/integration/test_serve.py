@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hub_stand import MODEL, hub_stand, spec, wait_for
-from runs import DEMO, outcomes, results, start, tasks, tbh
+from runs import DEMO, outcomes, start, tasks, tbh
 
 from tbh_action.errors import NotStartedError
 from tbh_action.loopback.client import LoopbackHub
@@ -27,28 +28,24 @@ def served(said: str) -> str:
     return found[1]
 
 
-def test_serve__two_servers_one_after_the_other_carry_one_run(tmp_path: Path) -> None:
+def test_serve__a_run_uses_the_server_leaves_it_and_learns_what_it_cost(tmp_path: Path) -> None:
     with LoopbackHub(speed=4) as hub:
         code, said = tbh(hub, "serve", *DEMO, "--name", "gpu", cwd=tmp_path)
         assert code == 0, said
-        first = served(said)
-        # One conversation each when it is brought up and borrowed; the next one kills it.
-        hub.set_faults([{"call": "model.chat", "times": 1, "from": 2, "action": {"job": "die"}}])
-        run = ("run", *ONE, "--name", "mine", "--comment", "never", "--server-job")
-        code, said = tbh(hub, *run, first, cwd=tmp_path)
-        assert code == 3, said
-        assert "it is not this run's to start again" in said
-        code, said = tbh(hub, "serve", *DEMO, "--name", "gpu", cwd=tmp_path)
-        second = served(said)
-        code, said = tbh(hub, *run, second, cwd=tmp_path)
+        server = served(said)
+        run = ("run", *ONE, "--name", "mine", "--comment", "never", "--server-job", server)
+        code, said = tbh(hub, *run, cwd=tmp_path)
         assert code == 0, said
         assert outcomes(tmp_path / "runs/mine") == {"hello-file": "passed"}
-        assert [job["id"] for job in hub.alive()] == [second], "it is not the run's to stop"
-        items = results(tmp_path / "runs/mine")["cost"]["items"]
-        counted = {item["job_id"]: item["seconds"] for item in items if item["kind"] == "server"}
-        assert set(counted) == {first, second}
-        (dead,) = [job for job in hub.jobs() if job["id"] == first]
-        assert counted[first] == pytest.approx(dead["seconds"], abs=1.5)
+        assert [job["id"] for job in hub.alive()] == [server], "it is not the run's to stop"
+        hub.kill_job(server)
+        code, said = tbh(hub, *run, cwd=tmp_path)
+        assert (code, "it has ended as ERROR" in said) == (3, True), said
+        state = json.loads((tmp_path / "runs/mine/state.json").read_text(encoding="utf-8"))
+        (known,) = state["servers"]
+        (job,) = [job for job in hub.jobs() if job["id"] == server]
+        assert (known["borrowed"], known["stage"]) == (True, "ERROR")
+        assert known["seconds"] == pytest.approx(job["seconds"], abs=1.5)
 
 
 def test_borrow__only_a_living_server_that_serves_what_is_asked() -> None:

@@ -17,6 +17,7 @@ from model_server import Request, completion, model_server
 from tbh_action.errors import NotStartedError
 from tbh_action.gateway import Gateway, serve
 from tbh_action.server import health, hf_job
+from tbh_action.server.borrow import borrow
 from tbh_action.server.bring_up import ServerDiedError
 from tbh_action.server.hf_job import PaidJob, RefusedError
 from tbh_action.server.supervisor import Supervisor
@@ -67,6 +68,7 @@ async def run_of(
     asked: RunSpec,
     *,
     adopt: Sequence[PaidJob] = (),
+    borrowed: PaidJob | None = None,
     limits: Limits = QUICK,
     start: bool = True,
 ) -> AsyncIterator[Run]:
@@ -82,6 +84,7 @@ async def run_of(
         record=records.append,
         journal=events.append,
         say=said.append,
+        borrowed=borrowed,
         limits=limits,
         poll=0.05,
     )
@@ -549,6 +552,25 @@ def test_supervisor__an_endpoint_is_watched_and_may_come_back() -> None:
             await until(lambda: run.supervisor.failed)
             assert "the endpoint was away for" in str(run.supervisor.failed)
             assert run.supervisor.jobs == []
+
+    in_loop(check())
+
+
+def test_supervisor__a_borrowed_server_is_neither_replaced_nor_stopped(hub: HubStand) -> None:
+    async def check() -> None:
+        made = hf_job.create_server(hub.api(), spec(), hf_job.new_server(spec()), "other-run")
+        job = borrow(hub.api(), spec(), made.job_id)
+        async with run_of(hub, spec(replicas=2), borrowed=job) as run:
+            assert (await run.supervisor.ready()).job is not None
+            assert await run.chat() == 200
+        assert hub.alive() == [job.job_id]
+        async with run_of(hub, spec(), borrowed=job) as run:
+            await run.supervisor.ready()
+            await asyncio.to_thread(hub.kill, job.job_id)
+            await until(lambda: run.supervisor.failed)
+            assert "ended as ERROR; it is not this run's to start" in str(run.supervisor.failed)
+            assert (run.records[-1].stage, run.records[-1].borrowed) == ("ERROR", True)
+        assert len(hub.jobs()) == 1
 
     in_loop(check())
 
