@@ -99,8 +99,9 @@ def _why(row: view.TaskRow) -> str:
     worst = row.worst
     if worst["status"] == "passed":
         return ""
-    parts = (worst.get("exception"), words.why(worst))
-    return shorten(_line(": ".join(str(part) for part in parts if part)), 100)
+    why, kind = words.why(worst), str(worst.get("exception") or "")
+    parts = (why,) if kind in why else (kind, why)  # most reasons name the exception themselves
+    return shorten(_line(": ".join(part for part in parts if part)), 100)
 
 
 def _line(text: str) -> str:

@@ -166,3 +166,12 @@ def test_report_command__what_is_no_result(tmp_path: Path, text: str | None, mes
     assert done.exit_code == 2
     assert message in done.output
     assert done.output.count("\n") == 1
+
+
+def test_terminal__an_exception_is_named_once() -> None:
+    results = report_sample.seed_final()
+    row = next(row for row in results["tasks"] if row["status"] == "errored")
+    row |= {"exception": "SandboxError", "reason": "SandboxError: infrastructure, not the model"}
+    text = terminal.render(results)
+    assert "SandboxError: infrastructure, not the model" in text
+    assert "SandboxError: SandboxError" not in text
