@@ -59,16 +59,18 @@ def verify(root: Path) -> Verification:
     if not root.is_dir():
         raise SpecError(f"{root} is no directory; give a bundle that `tbh publish` made.")
     bundle = RunDir(root.resolve())
+    if bundle.state.exists() and not (root / MANIFEST).exists():
+        raise SpecError(
+            f"{root} is a run of this machine: only what `tbh publish` made can be verified. "
+            "`tbh score` counts a run's trials again."
+        )
     document = results.read(bundle.results)
     ledger = {attempt.trial: attempt for attempt in read_attempts(bundle.attempts)}
     found = {attempt.trial: attempt for attempt in _found(bundle, document, ledger)}
     notes: list[str] = []
     differences = [*_manifest(bundle), *_question(bundle, document)]
     differences += _ledger(ledger, found, notes)
-    try:
-        differences += _recomputed(document, found, ledger)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        differences.append(f"results.json has not the form of one: {error!r}")
+    differences += _recomputed(document, found, ledger)
     rate = mapping(document["rates"]).get("all")
     return Verification(
         name=str(document["run"].get("name")),

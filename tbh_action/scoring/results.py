@@ -27,6 +27,7 @@ from tbh_action.rundir import write_atomic
 from tbh_action.scoring.ledger import Attempt
 from tbh_action.scoring.outcomes import Outcome, Plan, first_pass, name_tasks, outcomes, unplanned
 from tbh_action.scoring.scores import cost_with_passed, figures, ratio
+from tbh_action.scoring.shape import fault
 
 SCHEMA_VERSION: Final = 1
 _MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -303,28 +304,13 @@ def read(path: Path) -> dict[str, Any]:
     if _SURROGATE.search(data):
         document = plain(document)
     version = document.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION or isinstance(version, bool):
         raise SpecError(
             f"{path} has schema_version {str(version)[:20]}; this release reads {SCHEMA_VERSION}. "
             "Write it again with `tbh score`, or use the release of tbh that made it."
         )
-    missing = [key for key in _REQUIRED if not isinstance(document.get(key), _REQUIRED[key])]
-    if missing or not all(isinstance(row, dict) for row in document["tasks"]):
-        raise SpecError(f"{path} is no results document: {', '.join(missing) or 'tasks'} is wrong.")
+    if (wrong := fault(document)) is not None:
+        raise SpecError(
+            f"{path} is no results document: {wrong}. Write it again with `tbh score --json`."
+        )
     return document
-
-
-_REQUIRED: Final[dict[str, type]] = {
-    "run": dict,
-    "model": dict,
-    "benchmark": dict,
-    "agent": dict,
-    "fingerprint_fields": dict,
-    "counts": dict,
-    "rates": dict,
-    "intervals": dict,
-    "tasks": list,
-    "passes": list,
-    "timeline": dict,
-    "warnings": list,
-}

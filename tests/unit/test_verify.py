@@ -245,13 +245,28 @@ def test_verify__a_result_that_is_a_link_is_not_followed(copy: Path, tmp_path: P
     assert verify(copy).differences
 
 
-def test_verify__results_of_another_shape_are_no_traceback(copy: Path) -> None:
-    edit_results(copy, lambda r: r["tasks"][0].pop("trial"))
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda r: r["tasks"][0].pop("trial"), "tasks.0.trial is missing"),
+        (lambda r: r.update(timeline={}), "timeline.trials is missing"),
+        (lambda r: r["counts"].update(planned=10**400), "counts.planned is a huge number"),
+    ],
+)
+def test_verify__results_of_another_shape_are_no_traceback(
+    copy: Path, edit: Callable[[dict[str, Any]], Any], said: str
+) -> None:
+    edit_results(copy, edit)
     sign(copy)
-    assert verify(copy).differences
-    edit_results(copy, lambda r: r.update(timeline={}))
-    sign(copy)
-    assert any("form" in text for text in verify(copy).differences)
+    with pytest.raises(SpecError, match=said):
+        verify(copy)
+
+
+def test_verify__a_run_of_this_machine_is_not_a_published_one(tmp_path: Path) -> None:
+    run_dir = finished_run(tmp_path / "run-a", tasks=3)
+    run_dir.state.write_text("{}", encoding="utf-8")
+    with pytest.raises(SpecError, match="only what `tbh publish` made can be verified"):
+        verify(run_dir.root)
 
 
 def test_verify__no_bundle_at_all(tmp_path: Path) -> None:
