@@ -95,6 +95,8 @@ def main(ctx: click.Context) -> None:
         defaults = config_defaults()
         _refuse_unknown(ctx, set(defaults))
         ctx.default_map = dict.fromkeys(COMMANDS, defaults)
+        if "model" in defaults:  # which takes several
+            ctx.default_map["releases"] = {**defaults, "models": [defaults["model"]]}
 
 
 def _refuse_unknown(ctx: click.Context, keys: set[str]) -> None:

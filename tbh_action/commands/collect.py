@@ -45,7 +45,10 @@ def collect_command(
     store = open_store(api, name, namespace)
     document = store.read(progress.FILE)
     if document is None:
-        raise SpecError(f"There is no detached run {name} of {store.namespace} ({store.url}).")
+        raise SpecError(
+            f"There is no detached run {name} of {store.namespace} ({store.url}); check the name "
+            "and --namespace. `tbh submit` starts one."
+        )
     # Asked before the state is fetched: a controller that ends in between is only found later.
     jobs = controller.controllers(api, store.name, store.namespace)
     known = progress.Progress.from_json(document)

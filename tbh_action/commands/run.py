@@ -49,6 +49,10 @@ def run_command(ctx: click.Context, /, dry_run: bool, print_spec: bool, **option
         raise SpecError(f"--name {name!r} is no name of a directory; a path is given by --run-dir.")
     root = Path(options["run_dir"] or Path("runs") / name)
     if dry_run:
+        from tbh_action.policy.shard import parse_shard
+
+        if options["shard"]:
+            parse_shard(options["shard"])
         from tbh_action.controller.dry_run import describe
 
         click.echo(describe(spec, root))

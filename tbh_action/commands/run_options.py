@@ -187,23 +187,39 @@ def spec_options(command: Command) -> Command:
 def config_defaults(directory: Path | None = None) -> dict[str, Any]:
     """The keys of `tbh.toml` in `directory` (the working directory), as click's defaults.
 
+    Click reads each value as it would one on the command line, and refuses it as there.
+
     Raises:
-        SpecError: the file is not TOML, or holds tables.
+        SpecError: the file is not TOML, or has a value that no flag can have.
     """
     path = (directory or Path.cwd()) / CONFIG_FILE
     if not path.exists():
         return {}
     try:
+        if not path.is_file():
+            raise SpecError(f"{path} is no regular file.")
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"Cannot read {path}: {error}") from error
-    for key, value in document.items():
-        if isinstance(value, dict):
-            raise SpecError(
-                f"{path}: {key!r} is a table; each flag is one key, like n-concurrent = 3."
-            )
-    defaults = {key.replace("-", "_"): value for key, value in document.items()}
-    for key in _MULTIPLE & defaults.keys():
-        if isinstance(defaults[key], str):
-            defaults[key] = [defaults[key]]
-    return defaults
+    except OSError as error:
+        raise SpecError(f"Cannot read {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"Cannot read {path}: {error}.") from error
+    return {key.replace("-", "_"): _as_given(path, key, value) for key, value in document.items()}
+
+
+def _as_given(path: Path, key: str, value: Any) -> str | list[str]:
+    """A value as click would get it from the command line."""
+    if key.replace("-", "_") in _MULTIPLE:
+        return [_text(path, key, item) for item in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        raise SpecError(f"{path}: {key!r} is a list, and this flag takes one value.")
+    return _text(path, key, value)
+
+
+def _text(path: Path, key: str, value: Any) -> str:
+    if isinstance(value, dict | list):
+        kind = "table" if isinstance(value, dict) else "list in a list"
+        raise SpecError(f"{path}: {key!r} is a {kind}; write a value, like n-concurrent = 3.")
+    text = value if isinstance(value, str) else str(value).lower()  # true, as in TOML
+    if "\0" in text:
+        raise SpecError(f"{path}: {key!r} holds a NUL character.")
+    return text

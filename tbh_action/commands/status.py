@@ -25,7 +25,10 @@ def status_command(name: str, namespace: str | None) -> None:
     jobs = controller.controllers(api, store.name, store.namespace)
     document = store.read(progress.FILE)
     if document is None and not jobs:
-        raise SpecError(f"There is no detached run {name} of {store.namespace} ({store.url}).")
+        raise SpecError(
+            f"There is no detached run {name} of {store.namespace} ({store.url}); check the name "
+            "and --namespace. `tbh submit` starts one."
+        )
     known = progress.Progress.from_json(document) if document else None
     for line in progress.story(name, jobs[0] if jobs else None, known, datetime.now(UTC)):
         click.echo(line)

@@ -194,7 +194,9 @@ def _download(repo: str) -> Path:
     import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    disable_progress_bars()
     pattern = f"runs/*/{RESULTS}"
     try:
         return Path(snapshot_download(repo, repo_type="dataset", allow_patterns=pattern))

@@ -24,6 +24,7 @@ from tbh_action.harbor.adopt import set_concurrency
 from tbh_action.harbor.mend import mend
 from tbh_action.policy.passes import Remaining, Step, next_step
 from tbh_action.policy.schedule import CLOSING, leg_deadline
+from tbh_action.report.words import plural
 from tbh_action.rundir import utc_now, write_json
 from tbh_action.scoring import ledger
 from tbh_action.server import hf_job
@@ -281,8 +282,8 @@ def _tell(journal: Journal, end: PassEnd) -> None:
     record = end.record
     why = f", {record.reason}" if record.reason else ""
     journal.say(
-        f"pass {record.number} ended: {record.trials} trials, {record.repeated} repeated, "
-        f"{record.repaired} repaired{why}"
+        f"pass {record.number} ended: {plural(record.trials, 'trial')}, "
+        f"{record.repeated} repeated, {record.repaired} repaired{why}"
     )
 
 

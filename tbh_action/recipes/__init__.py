@@ -37,8 +37,12 @@ def load(kind: Kind, name: str) -> dict[str, Any]:
         )
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"Cannot read the recipe {path}: {error}") from error
+    except OSError as error:
+        raise SpecError(
+            f"Cannot read the recipe {path}: {error.strerror}. `tbh recipes` lists those of tbh."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"Cannot read the recipe {path}: {error}.") from error
 
 
 def for_model(model: str) -> str | None:

@@ -153,6 +153,9 @@ def test_config__keys_of_other_commands_and_every_group_of_options() -> None:
         ("[agent]\nname = 'x'", "'agent' is a table"),
         ("n-concurrent = ", "Cannot read"),
         ("a = '\x00'", "Cannot read"),
+        ("n-concurrent = [1]", "'n-concurrent' is a list, and this flag takes one value"),
+        ("include-task = [['a']]", "'include-task' is a list in a list"),
+        ('run-dir = "a\\u0000b"', "'run-dir' holds a NUL character"),
     ],
 )
 @pytest.mark.parametrize("command", [("run", "--print-spec"), ("score", "."), ("recipes",)])
@@ -170,6 +173,20 @@ def test_config__a_wrong_value_names_its_option() -> None:
     code, output = tbh("run", "--recipe", SEED, "--print-spec", toml='n-concurrent = "many"')
     assert code == 2
     assert "Invalid value for '--n-concurrent'" in output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("toml", ["max-cost = true", "n-attempts = 2.5", "n-tasks = 1979-05-27"])
+def test_config__a_value_is_read_as_on_the_command_line(toml: str) -> None:
+    code, output = tbh("run", "--recipe", SEED, "--dry-run", toml=toml)
+    assert code == 2
+    assert f"Invalid value for '--{toml.partition(' ')[0]}'" in output
+    assert output.count("\n") == 1
+
+
+def test_config_defaults__no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tbh.toml")
+    with pytest.raises(SpecError, match="no regular file"):
+        config_defaults(tmp_path)
 
 
 def test_config__help_needs_no_good_file() -> None:
