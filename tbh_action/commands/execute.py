@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from tbh_action.comparison.judge import Judgement
 from tbh_action.controller import run, state_file
 from tbh_action.controller.journal import Journal
 from tbh_action.controller.prepare import Prepared, Request, prepare
+from tbh_action.controller.signals import answering
 from tbh_action.errors import EXIT_INCOMPLETE, IncompleteError, NotStartedError, SpecError
 from tbh_action.github.surface import Page, begin
 from tbh_action.policy.plan import earlier_seconds
@@ -111,16 +113,20 @@ def _leg(
     prepared = prepare(request, run_dir, journal)
     number: int | None = None
     failure: NotStartedError | None = None
-    try:
-        number = asyncio.run(run.run_leg(prepared))
-    except NotStartedError as error:
-        failure = error
-    finally:
-        left = run.settle(prepared)
-    if left:
-        journal.say(f"MAY STILL RUN: {', '.join(left)}; stop it: tbh cleanup --run {run_dir.name}")
-    final = _answer(prepared, judgement, options)
-    page.finish(final, run_dir.report, outputs={"run-dir": str(run_dir.root)})
+    with contextlib.ExitStack() as last_seconds:
+        try:
+            number = asyncio.run(run.run_leg(prepared))
+        except NotStartedError as error:
+            failure = error
+        finally:
+            last_seconds.enter_context(answering(journal.say))
+            left = run.settle(prepared)
+        if left:
+            journal.say(
+                f"MAY STILL RUN: {', '.join(left)}; stop it: tbh cleanup --run {run_dir.name}"
+            )
+        final = _answer(prepared, judgement, options)
+        page.finish(final, run_dir.report, outputs={"run-dir": str(run_dir.root)})
     if number is not None:
         click.echo(f"The state is in {run_dir.root}; the same command goes on from there.")
         return 128 + number

@@ -17,6 +17,7 @@ from tbh_action.controller.harbor_pass import PassEnd, present_trials, remaining
 from tbh_action.controller.journal import Journal
 from tbh_action.controller.leg import Leg, Limits
 from tbh_action.controller.prepare import Prepared, stop_left_sandboxes
+from tbh_action.controller.signals import Signals
 from tbh_action.errors import NotStartedError
 from tbh_action.gateway import Gateway, serve
 from tbh_action.harbor import command
@@ -31,28 +32,6 @@ from tbh_action.server import hf_job
 from tbh_action.server.hub_errors import explain, hub_errors
 from tbh_action.server.supervisor import Supervisor
 from tbh_action.spec import RunSpec
-
-
-class Signals:
-    """The first SIGINT or SIGTERM of this leg; later ones change nothing."""
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._came = asyncio.Event()
-
-    def install(self) -> None:
-        """Takes over both signals for the running loop. It also restores SIGINT for Harbor, which
-        a shell ignores in what it starts in the background."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._take, number)
-
-    def _take(self, number: int) -> None:
-        self.number = self.number or number
-        self._came.set()
-
-    async def wait(self) -> None:
-        await self._came.wait()
 
 
 async def run_leg(prepared: Prepared) -> int | None:

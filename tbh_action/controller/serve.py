@@ -7,7 +7,7 @@ import signal
 
 from tbh_action.controller import state as run_state
 from tbh_action.controller.prepare import Prepared
-from tbh_action.controller.run import Signals
+from tbh_action.controller.signals import Signals
 from tbh_action.server.bring_up import ReadyServer
 from tbh_action.server.hf_job import PaidJob
 from tbh_action.server.supervisor import Supervisor

@@ -124,6 +124,21 @@ def test_run__sigterm_cancels_within_two_seconds_and_goes_on_later(
     assert outcomes(tmp_path / "r") == {"hello-file": "passed", "fix-git": "passed"}
 
 
+def test_run__a_signal_in_the_last_seconds_waits_for_the_answer(tmp_path: Path) -> None:
+    with LoopbackHub() as hub:
+        process = start(hub, "run", *DEMO, *tasks("hello-file"), "--run-dir", "r", cwd=tmp_path)
+        wait_for(tmp_path / "r", "pass_ended")
+        hub.set_faults([{"call": "jobs.list", "action": {"delay": 5}}])  # the last look at the Hub
+        time.sleep(3)
+        assert not (tmp_path / "r" / "results.json").exists()
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+        assert hub.alive() == []
+    assert process.returncode == 0, said
+    assert "SIGTERM: writing the report first" in said
+    assert outcomes(tmp_path / "r") == {"hello-file": "passed"}
+
+
 def test_run__killed_is_repaired_by_the_same_command(tmp_path: Path) -> None:
     with LoopbackHub(settings={"model_thinking": 0.3}) as hub:
         arguments = ("run", *DEMO, *tasks("hello-file", "fix-git"), "--run-dir", "r")

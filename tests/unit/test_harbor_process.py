@@ -72,7 +72,7 @@ def test_stop__is_a_sigint_even_where_that_was_ignored(tmp_path: Path) -> None:
     script = (
         "import asyncio, signal, sys\n"
         "from pathlib import Path\n"
-        "from tbh_action.controller.run import Signals\n"
+        "from tbh_action.controller.signals import Signals\n"
         "from tbh_action.harbor.process import HarborProcess\n"
         "async def main():\n"
         "    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN\n"
