@@ -7,10 +7,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 # A shell that starts the suite in the background makes SIGINT ignored, here and in every process
 # that a test starts; several tests are about what SIGINT does.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A red build means that something was changed: no deadline that a busy machine misses, and the
+# same examples each time.
+settings.register_profile("the same everywhere", deadline=None, derandomize=True)
+settings.load_profile("the same everywhere")
 
 
 @pytest.fixture(autouse=True)
